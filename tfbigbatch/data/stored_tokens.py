@@ -151,7 +151,7 @@ def save(
     Raises:
       ValueError: the folder cannot be written.
     """
-    with _writing(folder):
+    with writing(folder):
         os.makedirs(folder, exist_ok=True)
     write(folder, vocabulary_file, manifest.vocabulary.content)
     fields = {
@@ -166,7 +166,7 @@ def save(
 def write(folder: str, name: str, content: bytes) -> str:
     """Writes a file of a prepared folder atomically; returns its path. Raises ValueError where that fails."""
     path = os.path.join(folder, name)
-    with _writing(path):
+    with writing(path):
         files.atomic_write(path, lambda file: file.write(content))
     return path
 
@@ -174,7 +174,7 @@ def write(folder: str, name: str, content: bytes) -> str:
 def write_array(folder: str, name: str, array: np.ndarray) -> str:
     """Writes a .npy file of a prepared folder atomically; returns its digest. Raises ValueError where that fails."""
     path = os.path.join(folder, name)
-    with _writing(path):
+    with writing(path):
         files.atomic_write(path, functools.partial(np.save, arr=array))
     return _digest(array)
 
@@ -215,7 +215,8 @@ def _digest(array: np.ndarray) -> str:
 
 
 @contextlib.contextmanager
-def _writing(path: str) -> Iterator[None]:
+def writing(path: str) -> Iterator[None]:
+    """A context in which a failure to write a file becomes an InputError that names it."""
     try:
         yield
     except OSError as error:

@@ -10,8 +10,7 @@ from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import sequences
-from tfbigbatch.data.bert.prepare.options import Options
-from tfbigbatch.data.records import tfrecord
+from tfbigbatch.data.records import counter_random, tfrecord
 from tfbigbatch.data.records.manifest import Split
 
 COUNTS = (30, 7, 40, 26)
@@ -36,8 +35,8 @@ def write(folder, masking="dynamic", next_sentence=True, vocabulary=VOCABULARY):
     if masking == "dynamic":
         found = [sequences.dynamic_record(one, next_sentence, np.dtype("<u2")) for one in made]
     else:
-        options = Options(vocab_file="x", max_seq_length=LENGTH, max_predictions_per_seq=MOST, masking=masking)
-        found = sequences.static_records(made, options, vocabulary, 0, 0)
+        sizes = {"max_seq_length": LENGTH, "max_predictions": MOST, "whole_word": masking == "static_whole_word"}
+        found = sequences.static_records(made, vocabulary, counter_random.keys(0, 0, np.arange(SIZE)), **sizes)
     frames, files, offsets, number = list(map(tfrecord.framed, found)), [], [], 0
     for file, count in enumerate(COUNTS):
         files.append(str(folder / f"train-{file}"))

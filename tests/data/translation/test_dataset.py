@@ -15,7 +15,6 @@ from tfbigbatch.data.translation.vocabulary import BEGIN, END
 pytest.importorskip("sentencepiece")
 
 COUNTS, SIZE, BATCH = (30, 0, 73), 103, 16
-SHAPES = ((9, 12), (13, 15), (16, 21))
 
 
 def ids(number):
@@ -33,7 +32,7 @@ def manifest(tmp_path_factory):
 
 
 def records_of(manifest, **options):
-    options = {"shapes": SHAPES, "block": 5, "threads": 2, **options}
+    options = {"most_shapes": 3, "block": 5, "threads": 2, **options}
     return TranslationRecords(next(iter(manifest.splits.values())), manifest, **options)
 
 
@@ -79,12 +78,13 @@ def test_each_epoch_visits_each_pair_once_as_it_is(manifest, whole):
             assert not features["target_ids"][row][len(target) + 1 :].any()
 
 
-def test_a_batch_has_one_bucket_that_holds_it(whole):
+def test_a_batch_has_one_bucket_that_holds_it(manifest, whole):
+    shapes = records_of(manifest).shapes
     found = np.stack([features["bucket"] for features, _, _ in whole])
     assert (found == found[:, :1]).all() and set(found[:, 0]) == {0, 1, 2}
     for step, numbers in enumerate(numbers_in(whole).reshape(14, BATCH)):
         longest = np.max([[len(side) + 1 for side in PAIRS[number]] for number in numbers], axis=0)
-        fitting = [bucket for bucket, shape in enumerate(SHAPES) if (longest <= shape).all()]
+        fitting = [bucket for bucket, shape in enumerate(shapes) if (longest <= shape).all()]
         assert found[step, 0] == fitting[0]
 
 
@@ -113,26 +113,10 @@ def test_a_damaged_record_weighs_nothing_and_costs_no_other(tmp_path):
         data.bad.check()
 
 
-def test_the_padding_is_that_of_the_batches(manifest, whole):
+def test_shapes_are_chosen(manifest):
     data = records_of(manifest)
-    places = tokens = 0
-    for features, _, weights in whole[: SIZE // BATCH]:
-        places += BATCH * sum(SHAPES[features["bucket"][0]])
-        tokens += features["source_lengths"].sum() + weights.sum()
-    np.testing.assert_allclose(data.padding_fraction(BATCH), 1 - tokens / places)
-    assert 0 < data.padding_fraction(BATCH) < records_of(manifest, shapes=SHAPES[-1:]).padding_fraction(BATCH)
-    assert 0 < data.padding_fraction(500) < 1
-    said = data.contents
-    assert "103 pairs of sentences in 3 files" in said and "shapes 9 x 12, 13 x 15, 16 x 21: " in said
-    assert "340 pieces in the vocabulary" in said and "% at the last shape alone" in said
-
-
-def test_shapes_are_chosen_or_given(manifest):
-    chosen = records_of(manifest, shapes=None).shapes
-    assert 1 < len(chosen) <= 5 and chosen[-1] == (16, 21)
-    assert len(records_of(manifest, shapes=None, most_shapes=2).shapes) == 2
-    with pytest.raises(ValueError, match="the longest source has 16 tokens and the longest target 21"):
-        records_of(manifest, shapes=((16, 20),))
+    assert data.shapes[-1] == (16, 21) and len(data.shapes) == 3
+    assert "103 pairs of sentences in 3 files" in data.contents and "x 21" in data.contents
     with pytest.raises(ValueError, match="block=0"):
         records_of(manifest, block=0)
 
@@ -140,7 +124,7 @@ def test_shapes_are_chosen_or_given(manifest):
 def test_ids_and_lengths_of_another_set_are_refused(manifest):
     small = dataclasses.replace(manifest, vocabulary=_Small())
     short = dataclasses.replace(manifest, lengths={"train": np.minimum(manifest.lengths["train"], 3)})
-    for records in (records_of(small), records_of(short, shapes=None)):
+    for records in (records_of(small), records_of(short)):
         _, _, weights = train(records, 0, 1)[0]
         bad = (weights == 0).all(axis=1)
         assert bad.any() and records.bad.count == bad.sum()

@@ -4,7 +4,7 @@ import random
 
 from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert.prepare import prepare
-from tfbigbatch.data.bert.prepare.options import Options
+from tfbigbatch.data.bert.prepare.shards import Options
 
 WORDS = ("the", "cat", "dog", "sat", "ran", "to", "big", "house", "red", "sun", "fish", "tree", "boat", "man", "end")
 PIECES = ("##s", "##ing", "##er", "un", "play", "walk", "##able", "##ed")

@@ -10,7 +10,7 @@ from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.translation import manifest, vocabulary
 from tfbigbatch.data.translation.prepare import prepare, shards
-from tfbigbatch.data.translation.prepare.options import Options
+from tfbigbatch.data.translation.prepare.shards import Options
 
 WORDS = ("der", "Hund", "läuft", "groß", "Haus", "rot", "Baum", "Fisch", "the", "dog", "runs", "tree", "big", "is")
 REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "multi30k")

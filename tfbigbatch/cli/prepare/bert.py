@@ -21,7 +21,7 @@ from absl import flags
 
 from tfbigbatch.cli import prepare as commands
 from tfbigbatch.data.bert.prepare import corpus, prepare
-from tfbigbatch.data.bert.prepare.options import Options
+from tfbigbatch.data.bert.prepare.shards import Options
 from tfbigbatch.data.left_out import Account, table
 
 

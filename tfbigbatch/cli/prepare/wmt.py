@@ -20,7 +20,7 @@ from absl import flags
 from tfbigbatch.cli import prepare as commands
 from tfbigbatch.data.left_out import Account, table
 from tfbigbatch.data.translation.prepare import prepare
-from tfbigbatch.data.translation.prepare.options import REFUSALS, Options
+from tfbigbatch.data.translation.prepare.shards import REFUSALS, Options
 
 _SETS = {
     "": "the training set",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,6 @@ from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.bucket_order import BucketOrder
 from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.errors import InputError
-
-# Examples over which the padding of a run's order is measured, at most.
-_MEASURED_EXAMPLES = 1 << 20
 
 
 class TranslationRecords(Dataset):
@@ -45,9 +42,7 @@ class TranslationRecords(Dataset):
     Args:
       split: of the manifest.
       manifest: of the prepared folder.
-      shapes: (S, T) of each bucket in increasing order, END or BEGIN included; the last one must fit every pair. None:
-        those of the least padding.
-      most_shapes: maximum number of chosen shapes.
+      most_shapes: maximum number of shapes; those of the least padding are chosen.
       block: batches over which pairs are sorted by bucket; see `BucketOrder`.
       evaluate_by_length: evaluate the pairs from the shortest source to the longest, so that a search, which takes as
         many steps as the longest translation of its batch, takes fewer.
@@ -55,11 +50,11 @@ class TranslationRecords(Dataset):
       threads: of the private pool that parses; None for as many as the machine has cores.
 
     Attributes:
-      shapes: (S, T) of each bucket.
+      shapes: (S, T) of each bucket in increasing order, END or BEGIN included; the last one fits every pair.
       bad: skip_bad.BadRecords of the split.
 
     Raises:
-      ValueError: an argument is out of range, or `shapes` do not fit every pair.
+      ValueError: an argument is out of range.
     """
 
     def __init__(
@@ -67,7 +62,6 @@ class TranslationRecords(Dataset):
         split: Split,
         manifest: translation_manifest.Manifest,
         *,
-        shapes: Sequence[tuple[int, int]] | None = None,
         most_shapes: int = 5,
         block: int = 50,
         evaluate_by_length: bool = False,
@@ -79,8 +73,7 @@ class TranslationRecords(Dataset):
         self._split, self._manifest = split, manifest
         # END counts; the settings leave room for it in uint16.
         self._lengths = manifest.lengths[split.name] + np.uint16(1)
-        given = tuple((source, target) for source, target in shapes or ())
-        self.shapes = given or length_buckets.choose(self._lengths, most_shapes)
+        self.shapes = length_buckets.choose(self._lengths, most_shapes)
         self._buckets = length_buckets.buckets_of(self._lengths, self.shapes)
         self._block = block
         self._by_length = evaluate_by_length
@@ -94,14 +87,10 @@ class TranslationRecords(Dataset):
 
     @property
     def contents(self) -> str:
-        bucketed, alone = (
-            length_buckets.padding_fraction(self._lengths, self.shapes, buckets) for buckets in (self._buckets, -1)
-        )
         shapes = ", ".join(f"{source} x {target}" for source, target in self.shapes)
         return (
             f"{len(self):,} pairs of sentences in {len(self._split.files):,} files, "
-            f"{len(self._manifest.vocabulary):,} pieces in the vocabulary, shapes {shapes}: {bucketed:.1%} padding "
-            f"where a batch has one bucket, {alone:.1%} at the last shape alone"
+            f"{len(self._manifest.vocabulary):,} pieces in the vocabulary, shapes {shapes}"
         )
 
     @property
@@ -116,18 +105,6 @@ class TranslationRecords(Dataset):
     def batch_slices(self) -> list[Callable[[Any], Any]]:
         """For each bucket a function that slices a training batch to its shape and drops 'bucket'."""
         return [functools.partial(_slice, shape) for shape in self.shapes]
-
-    def padding_fraction(self, batch_size: int, seed: int = 0) -> float:
-        """The fraction of positions that are padding in a run's first epoch, or first million pairs."""
-        examples = min(len(self), _MEASURED_EXAMPLES) // batch_size * batch_size or batch_size
-        order, epoch, block = BucketOrder(self._buckets, batch_size, seed, self._block), 0, 0
-        found: list[np.ndarray] = []
-        while sum(len(part) for part in found) < examples:
-            found.append(order.examples(*tf.constant([epoch, block], tf.int64)))
-            epoch, block = (epoch, block + 1) if block + 1 < order.blocks(epoch) else (epoch + 1, 0)
-        numbers = np.concatenate(found)[:examples].reshape(-1, batch_size)
-        buckets = np.repeat(self._buckets[numbers].max(axis=1), batch_size)
-        return length_buckets.padding_fraction(self._lengths[numbers.reshape(-1)], self.shapes, buckets)
 
     def training_batches(
         self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int

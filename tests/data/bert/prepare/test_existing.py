@@ -9,7 +9,7 @@ from tests.helpers.datasets.bert_sets import TOKENS
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import existing, prepare
-from tfbigbatch.data.bert.prepare.options import Options
+from tfbigbatch.data.bert.prepare.shards import Options
 
 
 def example(number, keys, length=16, most=3):

@@ -12,7 +12,7 @@ import numpy as np
 from tfbigbatch.data import stored_tokens
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import corpus, existing, shards, vocabulary
-from tfbigbatch.data.bert.prepare.options import Options
+from tfbigbatch.data.bert.prepare.shards import Options
 from tfbigbatch.data.records import preparation
 from tfbigbatch.data.records import shards as record_shards
 from tfbigbatch.data.records.shards import Shard

@@ -15,8 +15,7 @@ from random import Random
 import numpy as np
 
 from tfbigbatch.data.bert import masking
-from tfbigbatch.data.bert.prepare.options import Options
-from tfbigbatch.data.records import counter_random, tfrecord
+from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.tokenizer import Vocabulary
 
 # Sequences masked in one NumPy call.
@@ -99,19 +98,25 @@ def dynamic_record(sequence: Sequence, next_sentence: bool, id_type: np.dtype) -
 
 
 def static_records(
-    sequences: list[Sequence], options: Options, vocabulary: Vocabulary, stream: int, first: int
+    sequences: list[Sequence],
+    vocabulary: Vocabulary,
+    keys: np.ndarray,
+    *,
+    max_seq_length: int,
+    max_predictions: int,
+    whole_word: bool,
 ) -> Iterator[bytes]:
     """The serialized examples in the layout of google-research/bert: padded and masked.
 
     Args:
       sequences: to mask.
-      options: how.
       vocabulary: of the ids.
-      stream: index of the random stream.
-      first: number of the first sequence in the stream.
+      keys: uint64 [sequences], see masking.mask.
+      max_seq_length, max_predictions: T and P.
+      whole_word: mask the tokens of a word together.
     """
-    continues = np.array(vocabulary.continues) if options.masking == "static_whole_word" else None
-    places = np.arange(options.max_seq_length)
+    continues = np.array(vocabulary.continues) if whole_word else None
+    places = np.arange(max_seq_length)
     for start in range(0, len(sequences), _TOGETHER):
         part = sequences[start : start + _TOGETHER]
         lengths, firsts = np.array([(len(tokens), first_length) for tokens, first_length, _ in part]).T
@@ -124,8 +129,8 @@ def static_records(
             ids,
             may,
             begins,
-            counter_random.keys(options.seed, stream, first + start + np.arange(len(part))),
-            max_predictions=options.max_predictions_per_seq,
+            keys[start : start + _TOGETHER],
+            max_predictions=max_predictions,
             mask_id=vocabulary.mask,
             vocabulary_size=len(vocabulary),
         )

@@ -1,4 +1,4 @@
-"""Shards of BERT's pretraining data: which documents go into which TFRecord file, and writing one."""
+"""Shards of BERT's pretraining data: the options, which documents go into which TFRecord file, and writing one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from tfbigbatch.data import stored_tokens
 from tfbigbatch.data.bert import manifest
 from tfbigbatch.data.bert.prepare import corpus, sequences
-from tfbigbatch.data.bert.prepare.options import Options
 from tfbigbatch.data.bert.prepare.sequences import Document
 from tfbigbatch.data.records import counter_random
 from tfbigbatch.data.records import shards as record_shards
+from tfbigbatch.data.records.preparation import check_options, option
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 from tfbigbatch.errors import InputError
@@ -42,6 +42,64 @@ COUNTS = (
     "sequence_tokens",
     "random_next",
 )
+MASKINGS = (manifest.DYNAMIC, "static_token", "static_whole_word")
+# [CLS], a token of each segment, and two [SEP].
+_SHORTEST = 5
+# Probability of a random shorter target length for a sequence, as in the reference code.
+_SHORT_FRACTION = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Options of the preparation; each is a flag of `tfbigbatch prepare-bert` with the help that stands here.
+
+    Raises:
+      ValueError: a value is out of range, or not exactly one of vocab_file and train_vocab_size is given.
+    """
+
+    vocab_file: str | None = option(None, "WordPiece vocabulary: one token per line, [PAD] first.")
+    train_vocab_size: int | None = option(
+        None,
+        "In place of --vocab_file: learn a vocabulary of this size from the text (needs the package `tokenizers`).",
+    )
+    max_seq_length: int = option(128, "Tokens in a sequence, including [CLS] and [SEP].")
+    max_predictions_per_seq: int = option(20, "Largest number of masked tokens in a sequence.")
+    masking: str = option(
+        manifest.DYNAMIC,
+        "dynamic: the training pipeline draws masks in each epoch; static_token, static_whole_word: masks are written "
+        "to the records.",
+    )
+    next_sentence: bool = option(
+        True, "Write pairs of segments with a next-sentence label; otherwise spans of one document."
+    )
+    lower_case: bool = option(True, "Lower-case the text and strip accents, as for uncased models.")
+    dupe_factor: int = option(1, "Number of passes over the text, each with other random choices.")
+    validation_share: float | None = option(
+        None,
+        "Fraction of the documents to hold out for validation, which training needs; 0 for none. "
+        "Default: a hundredth of them, ten documents at least and a tenth at most.",
+    )
+    shards: dict[str, int] = dataclasses.field(default_factory=dict)
+    seed: int = option(0, "Seed of all random choices.")
+    processes: int = 1
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.vocab_file is None) == (self.train_vocab_size is None):
+            raise InputError("Give either --vocab_file=FILE or --train_vocab_size=NUMBER, and not both.")
+        predictions = 1 <= self.max_predictions_per_seq <= self.max_seq_length
+        check_options(
+            self,
+            {
+                "train_vocab_size": ((self.train_vocab_size or 100) >= 100, "100 or more"),
+                "max_seq_length": (self.max_seq_length >= _SHORTEST, f"{_SHORTEST} or more"),
+                "max_predictions_per_seq": (predictions, f"1 to --max_seq_length={self.max_seq_length}"),
+                "masking": (self.masking in MASKINGS, f"one of {', '.join(MASKINGS)}"),
+                "dupe_factor": (self.dupe_factor >= 1, "1 or more"),
+                "validation_share": (0 <= (self.validation_share or 0.0) < 1, "0 to less than 1"),
+                "processes": (self.processes >= 1, "1 or more"),
+            },
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -136,7 +194,17 @@ def _records(shard: Shard, counts: dict[str, int], tick: Callable[[], None]) -> 
         if options.masking == manifest.DYNAMIC:
             yield [sequences.dynamic_record(each, options.next_sentence, id_type) for each in found]
         else:
-            yield list(sequences.static_records(found, options, vocabulary, stream, already))
+            keys = counter_random.keys(options.seed, stream, already + np.arange(len(found)))
+            yield list(
+                sequences.static_records(
+                    found,
+                    vocabulary,
+                    keys,
+                    max_seq_length=options.max_seq_length,
+                    max_predictions=options.max_predictions_per_seq,
+                    whole_word=options.masking == "static_whole_word",
+                )
+            )
 
 
 @functools.lru_cache(1)
@@ -155,7 +223,7 @@ def _tokenised(
     """The documents as sentences of ids."""
     found = []
     for text, layout, whole in documents.texts():
-        encoded = map(tokenizer.ids, layout.sentences(text, options.cut_sentences))
+        encoded = map(tokenizer.ids, layout.sentences(text))
         sentences = [sentence for sentence in encoded if sentence]
         counts["documents"] += 1
         counts["empty"] += not sentences
@@ -189,7 +257,7 @@ def _sequences(
         for rank, index in enumerate(full):
             # A document's random choices do not depend on the shards.
             choices, before_it = random.Random(f"{options.seed} {numbers[index]} {turn}"), len(found)
-            how: dict[str, Any] = {"short_fraction": options.short_seq_prob, "random": choices}
+            how: dict[str, Any] = {"short_fraction": _SHORT_FRACTION, "random": choices}
             if options.next_sentence:
                 another = _another(texts, full, rank, before)
                 for a, b, label in sequences.pairs(texts[index], another, length=options.max_seq_length - 3, **how):

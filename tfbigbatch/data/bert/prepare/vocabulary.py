@@ -33,7 +33,7 @@ def train(documents: Documents, size: int, lower_case: bool) -> tokenizer.Vocabu
     sentences = (
         _with_short_words(sentence)
         for text, layout, _ in documents.texts()
-        for sentence in layout.sentences(text, False)
+        for sentence in layout.lines(text)
         if sentence
     )
     learner = BertWordPieceTokenizer(lowercase=lower_case)

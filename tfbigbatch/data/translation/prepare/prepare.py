@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from tfbigbatch.data.records import shards as record_shards
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
-from tfbigbatch.data.translation.prepare import shards, texts
-from tfbigbatch.data.translation.prepare.options import REFUSALS, VOCABULARY_SIZE, Options
+from tfbigbatch.data.translation.prepare import shards
+from tfbigbatch.data.translation.prepare.shards import VOCABULARY_SIZE, Options
 from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
@@ -30,8 +30,6 @@ Splits = Mapping[str, Sequence[tuple[str, str]]]
 _LEARNT = "learnt.model"
 # Pairs to learn it from, which are held in memory.
 _MOST_SENTENCES = 2_000_000
-# Pairs left out that the command names, for each reason.
-_NAMED = 3
 _Files = tuple[Sequence[str], Sequence[str]]
 
 
@@ -73,8 +71,7 @@ def prepare(
       splits: of `splits_of`.
       output_dir: the prepared folder; created if missing.
       options: Options.
-      say: called with lines about what was found, the first pairs left out for each reason, and each sentence
-        truncated.
+      say: called with lines about what was found.
 
     Returns:
       The content of manifest.json; and True if the folder was prepared already.
@@ -100,20 +97,23 @@ class Texts(preparation.Preparation):
       ValueError: a text or the vocabulary cannot be used.
     """
 
-    kind, unit, function = translation_manifest.KIND, f" x {texts.GRAIN} lines", staticmethod(shards.write)
+    kind, unit, function = translation_manifest.KIND, f" x {shards.GRAIN} lines", staticmethod(shards.write)
 
     def __init__(self, splits: Splits, options: Options) -> None:
         self.splits = self._pairs = splits
         self._options = options
         self._vocabulary = Vocabulary.load(options.vocabulary) if options.vocabulary else None
         self._paths = list(dict.fromkeys(path for pairs in splits.values() for pair in pairs for path in pair))
-        self._scans: dict[str, texts.Scan] = {}
+        self._scans: dict[str, shards.Scan] = {}
         kept = dataclasses.asdict(options)
         for name in ("processes", "overwrite"):
             del kept[name]
         kept["vocabulary"] = self._vocabulary.digest if self._vocabulary else f"learnt, {self._size}"
         names = {name: [[os.path.basename(path) for path in pair] for pair in pairs] for name, pairs in splits.items()}
-        rows = [(os.path.basename(path), texts.size(path)) for path in self._paths]
+        missing = [path for path in self._paths if not os.path.isfile(path)]
+        if missing:
+            raise InputError(f"{missing[0]}: no such file. Name the files as --source_files=a.en,b.en.gz.")
+        rows = [(os.path.basename(path), os.path.getsize(path)) for path in self._paths]
         self.fingerprint = preparation.fingerprint(self._paths[0], self.kind.content, kept, names, rows)
 
     @property
@@ -125,16 +125,20 @@ class Texts(preparation.Preparation):
         return translation_manifest.is_whole(folder)
 
     def size(self, task: Shard) -> int:
-        return -(-task.content.count // texts.GRAIN)
+        return -(-task.content.count // shards.GRAIN)
 
     def tasks(self, folder: str, say: Callable[[str], object]) -> list[Shard]:
         # Starting workers takes longer than scanning a small corpus.
-        several = self._options.processes if sum(map(texts.size, self._paths)) > 100e6 else 1
-        unit = f" x {texts.GRAIN} lines scanned"
-        self._scans = scans = preparation.run(texts.scan, self._paths, unit=unit, processes=several)
+        several = self._options.processes if sum(map(os.path.getsize, self._paths)) > 100e6 else 1
+        unit = f" x {shards.GRAIN} lines scanned"
+        self._scans = scans = preparation.run(shards.scan, self._paths, unit=unit, processes=several)
         for pairs in self._pairs.values():
             for source, target in pairs:
-                texts.check_aligned(source, target, scans)
+                if scans[source].lines != scans[target].lines:
+                    raise InputError(
+                        f"{source} has {scans[source].lines:,} lines, {target} has {scans[target].lines:,}: they are "
+                        "not parallel. Expected a sentence a line, and its translation in the same line of the other."
+                    )
         self._vocabulary = self._vocabulary or self._learnt(folder, say)
         path = stored_tokens.write(
             os.path.join(folder, record_shards.PROGRESS), translation_manifest.VOCABULARY, self._vocabulary.content
@@ -170,18 +174,13 @@ class Texts(preparation.Preparation):
             lengths[split] = np.concatenate([files.read_array(shards.lengths_path(shard)) for shard in part])
             counts[split] = {name: sum(record[name] for record in part.values()) for name in shards.COUNTS}
             sources[split] = [
-                [
-                    {
-                        "name": os.path.basename(path),
-                        "lines": self._scans[path].lines,
-                        "sha256": self._scans[path].sha256,
-                    }
-                    for path in pair
-                ]
-                for pair in pairs
+                [{"name": os.path.basename(path), "lines": self._scans[path].lines} for path in pair] for pair in pairs
             ]
             if split != "train":
-                _copy(pairs, translation_manifest.text_paths(folder, split))
+                # The raw lines, which translations are scored against.
+                for side, path in zip(zip(*pairs), translation_manifest.text_paths(folder, split)):
+                    with stored_tokens.writing(path):
+                        atomic_write(path, functools.partial(_copy, side))
         if not counts["train"]["pairs"]:
             raise InputError(
                 "Every training pair was left out: see --max_length and --max_ratio, and look at the texts."
@@ -190,25 +189,10 @@ class Texts(preparation.Preparation):
         manifest = translation_manifest.Manifest(folder, self._vocabulary, splits, lengths)
         about = {**self.fingerprint, "texts": sources, "counts": counts}
         translation_manifest.save(folder, manifest, sha256=record_shards.digests(results), about=about)
-        for line in self._named(list(results.values())):
-            say(line)
-
-    def _named(self, records: list[dict[str, Any]]) -> Iterator[str]:
-        """Lines that name the first training pairs left out, for each reason, and the held-out sentences truncated."""
-        for reason, words in REFUSALS.items():
-            found = (named for record in records for named in record["named"][reason])
-            for path, line, _ in itertools.islice(found, _NAMED):
-                yield f"left out, {words}: {path} and its translation, line {line}"
-        most = self._options.max_eval_length
-        for record in records:
-            for path, line, pieces in record["named"]["cut"]:
-                yield f"warning: {path}, line {line}: {pieces} pieces; cut to --max_eval_length={most}"
 
 
-def _copy(pairs: Sequence[tuple[str, str]], paths: Sequence[str]) -> None:
-    """Copies the raw lines of a held-out set beside its records: translations are scored against them."""
-    for side, path in enumerate(paths):
-        try:
-            atomic_write(path, functools.partial(texts.copy, [pair[side] for pair in pairs]))
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
+def _copy(paths: Sequence[str], to: BinaryIO) -> None:
+    """Concatenates decompressed texts into an open file, each terminated by a line end."""
+    for path in paths:
+        for line in text_files.raw_lines(path):
+            to.write(line.removesuffix(b"\n") + b"\n")

@@ -1,4 +1,4 @@
-"""Shards of sentence pairs: which lines go into which TFRecord file, and writing one."""
+"""Shards of sentence pairs: the options, which lines go into which TFRecord file, and writing one."""
 
 from __future__ import annotations
 
@@ -12,24 +12,121 @@ import numpy as np
 
 from tfbigbatch.data import text_files
 from tfbigbatch.data.records import shards, tfrecord
+from tfbigbatch.data.records.preparation import check_options, option
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.stored_tokens import id_type
 from tfbigbatch.data.translation import manifest
-from tfbigbatch.data.translation.prepare import texts
-from tfbigbatch.data.translation.prepare.options import REFUSALS, Options
 from tfbigbatch.data.translation.vocabulary import Vocabulary, normalised
+from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write
 
+VOCABULARY_SIZE = 32000
+# The special pieces, the bytes, and some characters.
+_FEWEST_PIECES = 300
+# Lengths are stored as uint16, and END takes one token.
+_LONGEST = (1 << 16) - 2
+REFUSALS = {
+    "empty": "with an empty sentence",
+    "too_long": "with a sentence of more pieces than --max_length",
+    "extreme_ratio": "of lengths that differ by more than --max_ratio",
+}
+"""Words for the reasons to leave a training pair out."""
 # Approximate text in a shard, both languages together.
 _SHARD_BYTES = 64_000_000
 # Small corpora are prepared in parallel too: into at least so many shards, if the text has as many grains.
 _FEWEST = 8
 # Counted in a shard's record: lines, pairs written and left out, pieces written, held-out sentences truncated.
 COUNTS = ("lines", "pairs", *REFUSALS, "source_pieces", "target_pieces", "cut")
-# Sentences and pairs that a shard's record names, for each reason.
-_NAMED = {"cut": 100, **dict.fromkeys(REFUSALS, 3)}
+# Lines in a grain, the unit of division into shards.
+GRAIN = 1000
 # Ids of a source and a target sentence.
 _Pair = tuple[list[int], list[int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Options of the preparation; each is a flag of `tfbigbatch prepare-wmt` with the help that stands here.
+
+    Lengths are in pieces of the vocabulary.
+
+    Raises:
+      ValueError: a value is out of range, or both a vocabulary and a size are given.
+    """
+
+    vocabulary: str | None = option(None, "Sentencepiece model, such as the vocabulary.model of a prepared folder.")
+    vocabulary_size: int | None = option(
+        None, f"In place of --vocabulary: learn one of this size. Default: {VOCABULARY_SIZE:,}."
+    )
+    # MLPerf's GNMT uses 50 and 150; Moses' clean-corpus-n 9, in words.
+    max_length: int = option(50, "Largest number of tokens in a training sentence.")
+    max_ratio: float = option(9.0, "Largest ratio of the longer to the shorter sentence of a training pair, in tokens.")
+    max_eval_length: int = option(150, "Largest number of tokens in a held-out sentence; longer ones are truncated.")
+    processes: int = 1
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if self.vocabulary is not None and self.vocabulary_size is not None:
+            raise InputError("Give either --vocabulary=FILE or --vocabulary_size=NUMBER, and not both.")
+        pieces = self.vocabulary_size is None or self.vocabulary_size >= _FEWEST_PIECES
+        check_options(
+            self,
+            {
+                "vocabulary_size": (pieces, f"{_FEWEST_PIECES} or more: 256 are single bytes"),
+                "max_length": (1 <= self.max_length <= _LONGEST, f"1 to {_LONGEST}"),
+                "max_ratio": (self.max_ratio >= 1, "1 or more"),
+                "max_eval_length": (1 <= self.max_eval_length <= _LONGEST, f"1 to {_LONGEST}"),
+                "processes": (self.processes >= 1, "1 or more"),
+            },
+        )
+
+    def refused(self, source: int, target: int) -> str | None:
+        """The reason to leave out a training pair of these numbers of pieces, a key of REFUSALS; None to keep it."""
+        if not source or not target:
+            return "empty"
+        if max(source, target) > self.max_length:
+            return "too_long"
+        if max(source, target) > self.max_ratio * min(source, target):
+            return "extreme_ratio"
+        return None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scan:
+    """The size and layout of a text: a sentence per line, and its translation in the same line of another file.
+
+    Attributes:
+      lines: number of lines.
+      bytes: decompressed size.
+      offsets: int64 [grains], byte of the decompressed file at which each grain begins.
+    """
+
+    lines: int
+    bytes: int
+    offsets: np.ndarray
+
+
+def scan(path: str, tick: Callable[[], None]) -> Scan:
+    """Reads a text once.
+
+    Args:
+      path: of the text, perhaps .gz.
+      tick: called for each grain.
+
+    Raises:
+      ValueError: it cannot be read, is empty or UTF-16, or a line is not UTF-8.
+    """
+    with text_files.opened(path) as file:
+        position = text_files.skip_mark(file, path)
+        offsets, number = [], 0
+        for number, line in enumerate(file, 1):
+            if (number - 1) % GRAIN == 0:
+                offsets.append(position)
+                tick()
+            text_files.decoded_line(line, path, number)
+            position += len(line)
+    if not number:
+        raise InputError(f"{path} is empty. Expected a text with a sentence a line.")
+    return Scan(number, position, np.array(offsets, np.int64))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,7 +152,7 @@ class Lines:
 
 def plan(
     pairs: Mapping[str, Sequence[tuple[str, str]]],
-    scans: Mapping[str, texts.Scan],
+    scans: Mapping[str, Scan],
     folder: str,
     vocabulary: tuple[str, str],
     options: Options,
@@ -77,8 +174,8 @@ def plan(
             content = Lines(
                 pair=pair,
                 offsets=(int(source.offsets[first]), int(target.offsets[first])),
-                first=first * texts.GRAIN + 1,
-                count=min(last * texts.GRAIN, source.lines) - first * texts.GRAIN,
+                first=first * GRAIN + 1,
+                count=min(last * GRAIN, source.lines) - first * GRAIN,
                 vocabulary=vocabulary,
                 options=options,
             )
@@ -91,7 +188,7 @@ def lengths_path(shard: Shard) -> str:
     return shard.sidecar(".lengths.npy")
 
 
-def _runs(scanned: Sequence[texts.Scan]) -> Iterator[tuple[int, int]]:
+def _runs(scanned: Sequence[Scan]) -> Iterator[tuple[int, int]]:
     """(first, last) grains of the shards of a pair of texts."""
     source, target = scanned
     ends = np.append(source.offsets[1:], source.bytes) + np.append(target.offsets[1:], target.bytes)
@@ -100,8 +197,7 @@ def _runs(scanned: Sequence[texts.Scan]) -> Iterator[tuple[int, int]]:
 
 
 def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
-    """Writes a shard and its record: COUNTS, and 'named', for each reason [path, line, pieces of the longer sentence]
-    of the first training pairs left out and the first held-out sentences truncated.
+    """Writes a shard and its record, with COUNTS.
 
     Args:
       shard: its content is Lines.
@@ -110,21 +206,21 @@ def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
     Raises:
       ValueError: a file cannot be read, a line is not UTF-8, or the folder cannot be written.
     """
-    counts = {**dict.fromkeys(COUNTS, 0), "named": {reason: [] for reason in _NAMED}}
+    counts = dict.fromkeys(COUNTS, 0)
     return shards.write(shard, _records(shard, counts, tick), counts)
 
 
-def _records(shard: Shard, counts: dict[str, Any], tick: Callable[[], None]) -> Iterator[list[bytes]]:
+def _records(shard: Shard, counts: dict[str, int], tick: Callable[[], None]) -> Iterator[list[bytes]]:
     """Serialized examples, a list for each grain of lines; updates the counts."""
     content: Lines = shard.content
     vocabulary, lengths = _vocabulary(*content.vocabulary), []
     width = id_type(len(vocabulary))
     kept_of = _training_pairs if shard.split == "train" else _held_out_pairs
     both = [text_files.lines(*at, content.first, content.count) for at in zip(content.pair, content.offsets)]
-    for start in range(content.first, content.first + content.count, texts.GRAIN):
-        sides = [vocabulary.ids(list(map(normalised, itertools.islice(side, texts.GRAIN)))) for side in both]
+    for _ in range(0, content.count, GRAIN):
+        sides = [vocabulary.ids(list(map(normalised, itertools.islice(side, GRAIN)))) for side in both]
         counts["lines"] += len(sides[0])
-        kept = kept_of(content, sides, start, counts)
+        kept = kept_of(content.options, sides, counts)
         sizes = np.array([[len(side) for side in pair] for pair in kept], np.uint16).reshape(-1, 2)
         counts["pairs"] += len(kept)
         for column, name in enumerate(manifest.SIDES):
@@ -148,33 +244,24 @@ def serialized(source: Sequence[int], target: Sequence[int], width: np.dtype) ->
     )
 
 
-def _training_pairs(content: Lines, sides: list[list[list[int]]], start: int, counts: dict[str, Any]) -> list[_Pair]:
-    """The pairs that pass the filters; `start` is the number of the first line."""
+def _training_pairs(options: Options, sides: list[list[list[int]]], counts: dict[str, int]) -> list[_Pair]:
+    """The pairs that pass the filters."""
     kept = []
-    for line, (source, target) in enumerate(zip(*sides), start):
-        refusal = content.options.refused(len(source), len(target))
+    for source, target in zip(*sides):
+        refusal = options.refused(len(source), len(target))
         if refusal:
-            _count(counts, refusal, content.pair[0], line, max(len(source), len(target)))
+            counts[refusal] += 1
         else:
             kept.append((source, target))
     return kept
 
 
-def _held_out_pairs(content: Lines, sides: list[list[list[int]]], start: int, counts: dict[str, Any]) -> list[_Pair]:
-    """All pairs, truncated to max_eval_length; `start` is the number of the first line."""
-    most = content.options.max_eval_length
-    for path, side in zip(content.pair, sides):
-        for line, ids in enumerate(side, start):
-            if len(ids) > most:
-                _count(counts, "cut", path, line, len(ids))
-                del ids[most:]
+def _held_out_pairs(options: Options, sides: list[list[list[int]]], counts: dict[str, int]) -> list[_Pair]:
+    """All pairs, truncated to max_eval_length."""
+    for ids in itertools.chain(*sides):
+        counts["cut"] += len(ids) > options.max_eval_length
+        del ids[options.max_eval_length :]
     return list(zip(*sides))
-
-
-def _count(counts: dict[str, Any], reason: str, path: str, line: int, pieces: int) -> None:
-    counts[reason] += 1
-    if counts[reason] <= _NAMED[reason]:
-        counts["named"][reason].append([path, line, pieces])
 
 
 @functools.lru_cache(1)

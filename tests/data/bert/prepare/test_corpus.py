@@ -5,29 +5,14 @@ import json
 import pytest
 
 from tfbigbatch.data import left_out
-from tfbigbatch.data.bert.prepare import corpus, layouts
+from tfbigbatch.data.bert.prepare import corpus
 
 WIKITEXT = """ \n = Cats = \n \n Cats sleep . They eat = fish = here . \n = not a heading = \n
  = = Food = = \n \n Fish . \n \n = Dogs ( pet ) = \n \n Dogs run . \n"""
-WIKIPEDIA = """<doc id="1" url="u" title="Cats &amp; dogs">
-Cats &amp; dogs
-
-Cats sleep. They eat &lt;fish&gt;.
-</doc>
-
-<doc id="2" url="u" title="Empty">
-Empty
-</doc>
-outside
-<doc id="3" url="u" title="Dogs">
-Dogs
-
-Dogs run.
-"""
 PLAIN = "\n\nOne.\nTwo.\n \n\u3000\nThree.\r\n\n"
 
 
-def read(folder, text, name="text.txt", cut=True):
+def read(folder, text, name="text.txt"):
     """The sentences of each document of a file."""
     path = folder / name
     opened = {"gz": gzip.open, "bz2": bz2.open}.get(name.rpartition(".")[2], open)
@@ -36,8 +21,7 @@ def read(folder, text, name="text.txt", cut=True):
     name, offsets, lengths = corpus.scan(str(path), lambda: None)
     found = corpus.documents({str(path): (name, offsets, lengths)})
     return name, [
-        [line.strip() for line in layout.sentences(content, cut) if line.strip()]
-        for content, layout, _ in found.texts()
+        [line.strip() for line in layout.sentences(content) if line.strip()] for content, layout, _ in found.texts()
     ]
 
 
@@ -50,15 +34,9 @@ def test_wikitext_begins_a_document_at_each_heading_of_the_first_level(tmp_path)
     name, found = read(tmp_path, WIKITEXT)
     assert name == "wikitext"
     assert found == [["Cats sleep .", "They eat = fish = here .", "Fish ."], ["Dogs run ."]]
-    assert read(tmp_path, WIKITEXT, cut=False)[1][0][0] == "Cats sleep . They eat = fish = here ."
 
 
-def test_a_wikipedia_extract_loses_its_tags_titles_and_entities(tmp_path):
-    name, found = read(tmp_path, WIKIPEDIA, "wiki_00")
-    assert (name, found) == ("wikipedia", [["Cats sleep.", "They eat <fish>."], [], ["Dogs run."]])
-
-
-def test_json_lines_have_a_text_each(tmp_path):
+def test_json_lines_have_a_text_each_and_other_forms_are_refused(tmp_path):
     lines = [json.dumps({"title": "x", "text": text}) for text in ("One. Two.\nThree.", "Four.")]
     assert read(tmp_path, "\n".join(lines), "a.jsonl") == ("json", [["One.", "Two.", "Three."], ["Four."]])
     with pytest.raises(ValueError, match="a.jsonl: A line of JSON has no 'text'"):
@@ -66,6 +44,8 @@ def test_json_lines_have_a_text_each(tmp_path):
     for array in ('[{"text": "One."}]', '[\n{"text": "One."}\n]\n'):
         with pytest.raises(ValueError, match="a.json: It is one array of JSON; expected a line for each document"):
             read(tmp_path, array, "a.json")
+    with pytest.raises(ValueError, match="wiki_00: It holds <doc> blocks; expected JSON lines.*--json"):
+        read(tmp_path, '<doc id="1">\nA\n</doc>\n', "wiki_00")
     assert read(tmp_path, "[1] a note\n")[0] == "plain"
     # Half of a character, as JSON may escape it.
     assert read(tmp_path, '{"text": "fun \\ud83d x"}\n', "a.jsonl")[1] == [["fun \ufffd x"]]
@@ -109,5 +89,5 @@ def test_a_folder_gives_its_texts_in_order(tmp_path):
     ],
 )
 def test_a_paragraph_is_cut_into_sentences(paragraph, expected):
-    found = layouts.LAYOUTS["wikitext"].sentences(paragraph, True)
+    found = corpus.LAYOUTS["wikitext"].sentences(paragraph)
     assert [sentence.strip() for sentence in found] == expected and "".join(found) == paragraph
