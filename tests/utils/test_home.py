@@ -4,7 +4,7 @@ import pytest
 
 from tfbigbatch import experiment, tasks
 from tfbigbatch.models import bert_checkpoints
-from tfbigbatch.tasks.bert_finetuning import glue
+from tfbigbatch.tasks import bert_finetuning
 from tfbigbatch.utils.home import expanded, expanded_texts
 
 
@@ -21,9 +21,9 @@ def test_a_tilde_at_the_beginning_is_the_home_folder():
 
 
 def test_in_the_fields_of_a_config_too():
-    data = {**glue.BertGlue.data_defaults, "vocab_file": "~/vocab.txt"}
+    data = {**bert_finetuning.BertGlue.data_defaults, "vocab_file": "~/vocab.txt"}
     with pytest.raises(ValueError, match="data.vocab_file=~/vocab.txt: no such file"):
-        glue.BertGlue.check_data(data, "/")
+        bert_finetuning.BertGlue.check_data(data, "/")
     with pytest.raises(ValueError, match="/home/me/bert: no such checkpoint"):
         bert_checkpoints.read("~/bert")
     with pytest.raises(ValueError, match="config=/home/me/mine.py: no such file"):

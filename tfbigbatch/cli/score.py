@@ -13,7 +13,6 @@ high/19432-0 for the first question of high/19432.txt, to letters from A to D.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -35,7 +34,6 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "no_answer_odds", None, "SQuAD v2: JSON from ids to numbers; the greater, the likelier is no answer."
     )
-    flags.DEFINE_float("threshold", math.inf, "SQuAD v2: a prediction with greater odds counts as no answer.")
     flags.DEFINE_string("results", None, "Also write the scores to this path, as JSON.")
 
 
@@ -58,7 +56,7 @@ def _squad(options: flags.FlagValues) -> dict[str, Any]:
     _print_missing(answers, predictions)
     odds = files.read_json_dictionary(options.no_answer_odds) if options.no_answer_odds else None
     no_answer = odds is not None or not all(answers.values())
-    return squad.scores(answers, predictions, no_answer=no_answer, odds=odds, threshold=options.threshold)
+    return squad.scores(answers, predictions, no_answer=no_answer, odds=odds)
 
 
 def _glue(options: flags.FlagValues) -> dict[str, Any]:

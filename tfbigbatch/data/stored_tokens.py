@@ -10,7 +10,7 @@ import contextlib
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,30 +73,25 @@ def counts(
 ) -> np.ndarray:
     """The number of times that each id is a target in a split's records: int64 [vocabulary_size].
 
+    Damaged records are left out, and so are ids outside of the vocabulary.
+
     Args:
       split: of a prepared folder.
-      targets: function of a serialized record; gives the ids to predict, an integer array. A record on which it raises
-        ValueError or KeyError is left out, as a damaged one is, and so are ids outside of the vocabulary.
+      targets: see PreparedText.
       vocabulary_size: ids are in [0, vocabulary_size).
       most_records: maximum number of records read; of a larger split evenly spaced ones.
     """
     numbers = np.unique(np.linspace(0, split.examples - 1, min(split.examples, most_records)).astype(np.int64))
     reader, found = RandomAccessReader(split), np.zeros(vocabulary_size, np.int64)
     for start in range(0, len(numbers), _TOGETHER):
-        records = reader.read(numbers[start : start + _TOGETHER])
-        ids = np.concatenate([np.zeros(0, np.int64), *_targets(records, targets)])
+        parts = [np.zeros(0, np.int64)]
+        # An empty record is damaged.
+        for record in filter(None, reader.read(numbers[start : start + _TOGETHER])):
+            with contextlib.suppress(ValueError, KeyError):
+                parts.append(targets(record))
+        ids = np.concatenate(parts)
         found += np.bincount(ids[(ids >= 0) & (ids < vocabulary_size)], minlength=vocabulary_size)
     return found
-
-
-def _targets(records: Iterable[bytes], targets: Callable[[bytes], np.ndarray]) -> Iterator[np.ndarray]:
-    for record in records:
-        # Empty for one that is damaged.
-        if record:
-            try:
-                yield targets(record)
-            except (ValueError, KeyError):
-                continue
 
 
 def load(
@@ -109,11 +104,10 @@ def load(
     """The manifest of a prepared folder of texts, checked against its files, vocabulary and counts.
 
     Args:
-      folder: the prepared folder.
-      kind: of the dataset.
+      folder, kind: see record_manifest.load.
       vocabulary_file: its name in the folder.
       vocabulary_of: function of its path; gives a vocabulary with `content` and `digest`.
-      build: function of the content of manifest.json and of 'vocabulary', 'splits' and 'stored_counts'.
+      build: function of the content of manifest.json and of the attributes of PreparedText.
 
     Raises:
       ValueError: as record_manifest.load; or the vocabulary or the counts have changed.
@@ -134,19 +128,17 @@ def save(
     folder: str,
     kind: record_manifest.Kind,
     vocabulary_file: str,
-    manifest: Any,
+    manifest: PreparedText,
     fields: dict[str, Any],
     sha256: dict[str, str] | None = None,
 ) -> None:
     """Writes the vocabulary, the counts, the indexes and then manifest.json, each atomically.
 
     Args:
-      folder: where they go; created if missing.
-      kind: of the dataset.
+      folder, kind, sha256: see record_manifest.save.
       vocabulary_file: its name in the folder.
       manifest: a PreparedText.
       fields: further fields of manifest.json.
-      sha256: digests of the splits' files, by path, as far as they are known.
 
     Raises:
       ValueError: the folder cannot be written.
@@ -201,11 +193,7 @@ def read_array(folder: str, name: str, digest: str, again: str) -> np.ndarray:
 
 
 def check_vocabulary(path: str, found: str, expected: str, again: str) -> None:
-    """Checks the digest of a prepared folder's vocabulary.
-
-    Raises:
-      ValueError: it is not the expected one.
-    """
+    """Raises ValueError where a vocabulary's digest is not the expected one."""
     if found != expected:
         raise InputError(f"{path} is not the vocabulary that the text was prepared with: it has changed. {again}")
 

@@ -13,7 +13,6 @@ import contextlib
 import gzip
 import itertools
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
@@ -22,7 +21,6 @@ from tfbigbatch.errors import InputError
 
 _PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _LOOKED_AT = 1 << 16
-_LONE_RETURN = re.compile(rb"\r[^\r\n]")
 
 
 @contextlib.contextmanager
@@ -48,7 +46,7 @@ def skip_mark(file: BinaryIO, where: str) -> int:
       where: the file's path, for errors.
 
     Raises:
-      ValueError: it is UTF-16 or UTF-32, or its lines end in carriage returns alone.
+      ValueError: it is UTF-16 or UTF-32.
     """
     beginning = file.read(_LOOKED_AT)
     _check(beginning, where)
@@ -103,7 +101,7 @@ def decoded(content: bytes, where: str) -> str:
       where: its path, for errors.
 
     Raises:
-      ValueError: it is not UTF-8, or its lines end in carriage returns alone.
+      ValueError: it is not UTF-8.
     """
     _check(content[:_LOOKED_AT], where)
     try:
@@ -126,9 +124,4 @@ def _check(beginning: bytes, where: str) -> None:
         raise InputError(
             f"{where} is UTF-16 or UTF-32; expected UTF-8. Convert the text: iconv -f utf-16 -t utf-8 FILE > NEW, or "
             "utf-16le, utf-32, ..."
-        )
-    if b"\n" not in beginning and _LONE_RETURN.search(beginning):
-        raise InputError(
-            f"{where} has lines that end in carriage returns alone; expected line feeds. Convert the text: "
-            "tr '\\r' '\\n' < FILE > NEW"
         )

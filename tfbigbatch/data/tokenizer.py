@@ -12,7 +12,6 @@ Own code, not the `tokenizers` package: that gives the same ids on WikiText-2 an
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import io
@@ -122,22 +121,6 @@ class Vocabulary:
         return [token.startswith(CONTINUES) for token in self.tokens]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Encoding:
-    """The tokens of a text.
-
-    Attributes:
-      ids: int32 [tokens], as Tokenizer.ids.
-      offsets: int32 [tokens, 2]: a token is text[start:end]; combining accents belong to the letter before them.
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
 class Tokenizer:
     """Encodes text as ids.
 
@@ -157,15 +140,18 @@ class Tokenizer:
             text = _DROPPED_SPACES.sub("", text)
         return list(itertools.chain.from_iterable(map(self._known.__getitem__, text.split())))
 
-    def encode(self, text: str) -> Encoding:
-        """The ids of a text, and the characters that each is of."""
+    def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of a text, int32 [tokens], and their offsets, int32 [tokens, 2]: a token is text[start:end].
+
+        Combining accents belong to the letter before them.
+        """
         tokens = [
             (number, match.start() + start, match.start() + end)
             for match in _STRETCH.finditer(text)
             for number, start, end in self._placed[match[0]]
         ]
         table = np.array(tokens, np.int32).reshape(-1, 3)
-        return Encoding(table[:, 0], table[:, 1:])
+        return table[:, 0], table[:, 1:]
 
     def _tokens(self, stretch: str) -> list[tuple[int, int, int]]:
         """(id, first character, behind the last) of each token in the characters between white space."""

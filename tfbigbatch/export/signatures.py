@@ -20,7 +20,7 @@ from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD
 from tfbigbatch.export.keras3_layers import NotConvertible
 from tfbigbatch.models.gnmt import decoding
 from tfbigbatch.runs.load import LoadedRun
-from tfbigbatch.tasks.bert_finetuning.base import VOCABULARY, FineTuning
+from tfbigbatch.tasks.bert_finetuning import VOCABULARY, FineTuning
 from tfbigbatch.tasks.gnmt import Gnmt
 from tfbigbatch.tasks.image_classification import ImageClassification
 from tfbigbatch.tasks.ready_made import IMAGE_FOLDER, ReadyMade

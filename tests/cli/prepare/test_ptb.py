@@ -8,11 +8,7 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     first = tfbigbatch(*arguments)
     assert first.returncode == 0, first.stderr
     assert "is prepared" in first.stdout and "3 tokens, 1 made <unk>" in first.stdout
-    assert " ".join(first.stdout.splitlines()[-3].split()) == "train tokens 5 5 0"
     again = tfbigbatch(*arguments)
     assert again.returncode == 0 and "holds this corpus already" in again.stdout
-    files = [f"--{split}={tmp_path}/ptb.{split}.txt" for split in ("train", "valid", "test")]
-    other = tfbigbatch("prepare-ptb", *files, f"--output_dir={tmp_path}/out", "--vocabulary_size=3")
+    other = tfbigbatch(*arguments, "--vocabulary_size=3")
     assert other.returncode == 1 and "--overwrite" in other.stderr
-    half = tfbigbatch("prepare-ptb", *files[:2], f"--output_dir={tmp_path}/out")
-    assert half.returncode == 1 and "give either --source=FOLDER, or all of --train, --valid and --test" in half.stderr

@@ -89,7 +89,7 @@ def test_bad_rows_are_named_and_left_out(tmp_path, tokenizer, caplog):
     assert len(rows.texts) == 200 and rows.texts[1] == ("a\rc", "b")
     assert rows.bad == ("line 202: 4 cells, expected 6", "line 203: label '2', expected 0 or 1")
     assert len(inputs.of_glue("QQP", "train", folder, tokenizer, max_seq_length=8)) == 200
-    assert caplog.records[-1].getMessage().endswith("train.tsv, rows: 202 read, 200 used; left out: 2 bad")
+    assert caplog.records[-1].getMessage().endswith("train.tsv: 2 of 202 rows left out")
     with pytest.raises(ValueError, match="2 of 100 rows are bad; line 100: 4 cells, expected 6; line 101: label '2'"):
         glue.read(write(tmp_path, "QQP", "train", header, *good[:98], *bad), "QQP", "train")
     header, row, _, _ = MADE["QQP", "test"]

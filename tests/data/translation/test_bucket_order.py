@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.data.translation.bucket_order import BucketOrder
+from tfbigbatch.data.translation.length_buckets import BucketOrder
 
 SIZE = 103
 BUCKETS = np.random.default_rng(0).integers(0, 3, SIZE).astype(np.int32)

@@ -82,9 +82,7 @@ def test_no_answer_is_the_empty_text():
 def test_thresholds_for_no_answer():
     answers = {"a": ["red"], "b": [], "c": ["blue"]}
     predictions, odds = {"a": "red", "b": "green", "c": "yellow"}, {"a": 0.1, "b": 0.5, "c": 0.9}
-    result = squad.scores(answers, predictions, no_answer=True, odds=odds, threshold=0.4)
-    # b is now empty and right; c is empty and wrong.
-    assert result["exact_match"] == pytest.approx(200 / 3)
+    result = squad.scores(answers, predictions, no_answer=True, odds=odds)
     assert (result["best_exact_match"], result["best_exact_match_threshold"]) == (pytest.approx(200 / 3), 0.1)
     with pytest.raises(ValueError, match="lack question 'b' .1 such questions"):
         squad.scores(answers, predictions, no_answer=True, odds={"a": 0.1, "c": 0.9})

@@ -2,8 +2,8 @@
 
     tfbigbatch prepare-bert --source=TEXT --vocab_file=vocab.txt --output_dir=data/bert_128
 
-TEXT is a file with one sentence per line and blank lines between documents; files of WikiText; output of WikiExtractor;
-or a folder of such files, which may be compressed as .gz or .bz2. A folder of TFRecords written by
+TEXT is a file with one sentence per line and blank lines between documents; files of WikiText; output of WikiExtractor
+--json; or a folder of such files, which may be compressed as .gz or .bz2. A folder of TFRecords written by
 create_pretraining_data or by NVIDIA's scripts is only indexed. The two phases of BERT need a folder each:
 --max_seq_length=128 --max_predictions_per_seq=20, then 512 and 80.
 
@@ -15,14 +15,13 @@ then passes over the text several times. The same command resumes, and skips wor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from absl import flags
 
 from tfbigbatch.cli import prepare as commands
 from tfbigbatch.data.bert.prepare import corpus, prepare
 from tfbigbatch.data.bert.prepare.shards import Options
-from tfbigbatch.data.left_out import Account, table
+from tfbigbatch.data.left_out import Account
 
 
 def define_flags() -> None:
@@ -35,31 +34,18 @@ def main(arguments: Sequence[str]) -> None:
     commands.say(f"looking through {source}")
     content, already = prepare.prepare(source, output_dir, commands.given(Options), commands.say)
     print(f"{output_dir} {'holds this already' if already else 'is prepared'}:")
-    for split, counts in content["counts"].items():
-        print(f"  {split:10s}  {counts['sequences']:,} sequences")
-        if "tokens" in counts:
-            print(
-                f"  {'':10s}  {counts['documents']:,} documents, {counts['sentences']:,} sentences, "
-                f"{counts['tokens']:,} tokens, {counts['padding']:.1%} padding"
-            )
-        if counts.get("not_utf8"):
-            print(f"  {'':10s}  {counts['not_utf8']:,} documents have bytes that are not UTF-8; those were dropped")
-    if "validation" not in content["counts"]:
-        print(f"  {'validation':10s}  none: training needs a validation split (--validation_share)")
-    print(f"  vocabulary  {content['vocabulary_size']:,} tokens")
-    print(*table(_accounts(content)), sep="\n")
-
-
-def _accounts(content: dict[str, Any]) -> list[Account]:
-    """The accounts of the files and of their documents; TFRecords have no documents."""
-    accounts = []
     if "source_files" in content:
         files = content["source_files"]
-        accounts.append(Account("source", "files", files["read"] + sum(files["unused"].values()), files["unused"]))
+        print(Account("source", "files", files["read"] + sum(files["unused"].values()), files["unused"]))
     for split, counts in content["counts"].items():
         if "documents" in counts:
             reasons = {"without text": counts["empty"], "too short for a sequence": counts["without_sequence"]}
-            accounts.append(Account(split, "documents", counts["documents"], reasons))
-        else:
-            accounts.append(Account(split, "sequences", counts["sequences"]))
-    return accounts
+            print(Account(split, "documents", counts["documents"], reasons))
+            print(
+                f"  {counts['sentences']:,} sentences, {counts['tokens']:,} tokens, {counts['padding']:.1%} padding; "
+                f"bytes that are not UTF-8 were dropped in {counts['not_utf8']:,} documents"
+            )
+        print(f"  {counts['sequences']:,} sequences")
+    if "validation" not in content["counts"]:
+        print("validation: none, and training needs some (--validation_share)")
+    print(f"vocabulary: {content['vocabulary_size']:,} tokens")

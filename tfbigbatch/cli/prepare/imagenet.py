@@ -58,4 +58,4 @@ def main(arguments: Sequence[str]) -> None:
     ]
     unused = {reason: files["files"] for reason, files in content["unused"].items()}
     accounts += [left_out.Account("others", "files", sum(unused.values()), unused)] if unused else []
-    print(*left_out.table(accounts), sep="\n")
+    print(*accounts, sep="\n")

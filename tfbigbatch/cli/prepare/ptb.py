@@ -3,8 +3,7 @@
     tfbigbatch prepare-ptb --source=FOLDER --output_dir=data/ptb_prepared
 
 FOLDER holds the Mikolov files ptb.train.txt, ptb.valid.txt and ptb.test.txt (from simple-examples.tgz), or any
-*train*.txt, *valid*.txt and *test*.txt, such as those of WikiText-2. Or name the files: --train=... --valid=...
---test=... The command skips work that is already done.
+*train*.txt, *valid*.txt and *test*.txt, such as those of WikiText-2. The command skips work that is already done.
 """
 
 from __future__ import annotations
@@ -13,15 +12,11 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch.data import left_out
 from tfbigbatch.data.language_model import corpus
-from tfbigbatch.errors import InputError
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("source", None, "Folder of the three texts.")
-    for split in corpus.SPLITS:
-        flags.DEFINE_string(split, None, f"The {split} text, in place of --source.")
+    flags.DEFINE_string("source", None, "Folder of the three texts.", required=True)
     flags.DEFINE_string("output_dir", None, "Folder for the prepared corpus; the trainer's --data_dir.", required=True)
     flags.DEFINE_integer("vocabulary_size", None, "Number of words to keep, including <eos> and <unk>. Default: all.")
     flags.DEFINE_bool("overwrite", False, "Replace a corpus prepared from other texts in --output_dir.")
@@ -29,11 +24,8 @@ def define_flags() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
-    named = {split: options[split].value for split in corpus.SPLITS if options[split].value}
-    if bool(options.source) == bool(named) or (named and len(named) < len(corpus.SPLITS)):
-        raise InputError("give either --source=FOLDER, or all of --train, --valid and --test.")
     manifest, already = corpus.prepare(
-        named or corpus.find_texts(options.source),
+        corpus.find_texts(options.source),
         options.output_dir,
         vocabulary_size=options.vocabulary_size,
         overwrite=options.overwrite,
@@ -42,5 +34,3 @@ def main(arguments: Sequence[str]) -> None:
     for split in corpus.SPLITS:
         print(f"  {split:5s}  {manifest['tokens'][split]:>11,} tokens, {manifest['unknown'][split]:,} made <unk>")
     print(f"  words  {manifest['vocabulary_size']:>11,}")
-    accounts = [left_out.Account(split, "tokens", manifest["tokens"][split]) for split in corpus.SPLITS]
-    print(*left_out.table(accounts), sep="\n")

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch.cli import prepare as commands
-from tfbigbatch.data.left_out import Account, table
+from tfbigbatch.data.left_out import Account
 from tfbigbatch.data.translation.prepare import prepare
 from tfbigbatch.data.translation.prepare.shards import REFUSALS, Options
 
@@ -43,18 +43,13 @@ def main(arguments: Sequence[str]) -> None:
     )
     content, already = prepare.prepare(splits, flag.output_dir, commands.given(Options), commands.say)
     print(f"{flag.output_dir} {'holds this already' if already else 'is prepared'}:")
-    accounts = []
     for split in splits:
         counts = content["counts"][split]
+        print(Account(split, "pairs", counts["lines"], {words: counts[name] for name, words in REFUSALS.items()}))
         print(
-            f"  {split:10s}  {counts['pairs']:,} pairs of {counts['lines']:,} lines, "
-            f"{counts['source_pieces']:,} and {counts['target_pieces']:,} pieces"
+            f"  {counts['source_pieces']:,} and {counts['target_pieces']:,} pieces; {counts['cut']:,} sentences were "
+            "cut to --max_eval_length"
         )
-        if counts["cut"]:
-            print(f"  {'':10s}  {counts['cut']:,} sentences of more pieces than --max_eval_length were cut")
-        reasons = {words: counts[name] for name, words in REFUSALS.items()}
-        accounts.append(Account(split, "pairs", counts["lines"], reasons))
     if set(splits) == {"train"}:
-        print("  held out    none: training needs --valid_source_files or --test_source_files, and their targets")
-    print(f"  vocabulary  {content['vocabulary_size']:,} pieces")
-    print(*table(accounts), sep="\n")
+        print("held out: none; training needs --valid_source_files or --test_source_files, and their targets")
+    print(f"vocabulary: {content['vocabulary_size']:,} pieces")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import collections
-
 import numpy as np
 from absl import logging
 
 from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
 from tfbigbatch.data.in_memory.arrays import Arrays
-from tfbigbatch.data.left_out import Account
 from tfbigbatch.data.tokenizer import Tokenizer
 from tfbigbatch.errors import InputError, nearest
 
@@ -35,7 +32,7 @@ def of_glue(name: str, split: str, data_dir: str | None, tokenizer: Tokenizer, *
       ValueError: as `glue.read`; or max_seq_length is too small.
     """
     rows, source = glue.read(data_dir, name, split), glue.path(data_dir, name, split)
-    _log(Account(source, "rows", len(rows.texts) + len(rows.bad), {"bad": len(rows.bad)}), rows.bad)
+    _log(source, "rows", len(rows.texts) + len(rows.bad), rows.bad)
     firsts, *seconds = ([tokenizer.ids(text) for text in texts] for texts in zip(*rows.texts))
     packed = text_pairs.pack(tokenizer.vocabulary, firsts, seconds[0] if seconds else None, max_seq_length)
     classes = glue.TASKS[name].classes
@@ -101,30 +98,20 @@ def of_race(
 def to_train(windows: squad.Windows, source: str) -> Arrays:
     """The windows of SQuAD with a known answer; labels are 'start_positions' and 'end_positions'.
 
-    The questions that are left out are logged: their numbers by reason, and the first ids.
+    The questions whose answer is not where the file says are left out and logged, and so are those without an answer.
 
     Raises:
       ValueError: no answer is known.
     """
-    known = windows.start_positions != squad.UNKNOWN
-    trained, lost = set(windows.question[known].tolist()), set(windows.lost)
-    reasons = collections.Counter(
-        "whose answer is not where the file says"
-        if question.id in lost
-        else "about an empty paragraph"
-        if question.answers or question.impossible
-        else "without an answer"
-        for index, question in enumerate(windows.questions)
-        if index not in trained
-    )
-    account = Account(source, "questions", len(windows.questions), reasons)
-    if windows.questions and not account.used:
+    known = np.flatnonzero(windows.start_positions != squad.UNKNOWN)
+    if len(windows) and not len(known):
         raise InputError(
-            f"{account}. Nothing is left to train on: expected 'answer_start' to be the place of the answer in "
+            f"{source}: no question is left to train on; expected 'answer_start' to be the place of the answer in "
             "'context', counted in characters from 0."
         )
-    _log(account, tuple(f"question {each!r}: the answer is not where the file says" for each in windows.lost))
-    return _features(windows, np.flatnonzero(known), source)
+    bad = tuple(f"question {each!r}: the answer is not where the file says" for each in windows.lost)
+    _log(source, "questions", len(windows.questions), bad)
+    return _features(windows, known, source)
 
 
 def to_evaluate(windows: squad.Windows, source: str) -> Arrays:
@@ -138,9 +125,9 @@ def _features(windows: squad.Windows, chosen: np.ndarray, source: str) -> Arrays
     return Arrays(inputs, labels, inputs["input_word_ids"].shape[1], source)
 
 
-def _log(account: Account, bad: tuple[str, ...]) -> None:
-    """Logs an account, if something was left out, after the first of what was bad."""
+def _log(source: str, unit: str, count: int, bad: tuple[str, ...]) -> None:
+    """Logs the first of what was bad, and how many of all were."""
     for words in bad[:_SHOWN]:
-        logging.warning("%s: left out %s", account.name, words)
-    if account.reasons:
-        logging.warning("%s", account)
+        logging.warning("%s: left out %s", source, words)
+    if bad:
+        logging.warning("%s: %d of %d %s left out", source, len(bad), count, unit)

@@ -1,4 +1,4 @@
-"""RACE (Lai et al. 2017): questions read from its folder or tar files.
+"""RACE (Lai et al. 2017): questions read from its tar files.
 
 A passage is a text file in {train,dev,test}/{middle,high}: a JSON dictionary of 'article', 'questions', 'options' (four
 per question) and 'answers' (A to D). Importing this module does not import TensorFlow.
@@ -14,18 +14,12 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 
-from absl import logging
-
-from tfbigbatch.data import left_out
 from tfbigbatch.errors import InputError, nearest
 
 SPLITS, LEVELS = ("train", "dev", "test"), ("middle", "high")
 OPTIONS = "ABCD"
 _BLANK = re.compile("_+")
-_EXPECTED = (
-    "Expected RACE's folder, with train, dev and test in it and there middle and high; or RACE.tar.gz; or a folder of "
-    "RACE.tar.gz, or of RACE-train.tar.gz, RACE-dev.tar.gz and RACE-test.tar.gz."
-)
+_EXPECTED = "Expected RACE.tar.gz, or a folder with it or with RACE-train.tar.gz, RACE-dev.tar.gz and RACE-test.tar.gz."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +53,7 @@ def read(source: str | None, split: str) -> list[Question]:
     """The questions of a split: middle schools first, passages in the order of their file names.
 
     Args:
-      source: RACE's folder, its tar file, or a folder with RACE.tar.gz or RACE-train.tar.gz and so on.
+      source: RACE's tar file, or a folder with RACE.tar.gz or RACE-train.tar.gz and so on.
       split: 'train', 'dev' or 'test'.
 
     Raises:
@@ -78,35 +72,10 @@ def read(source: str | None, split: str) -> list[Question]:
 
 def _files(source: str, split: str) -> list[tuple[str, str, bytes]]:
     """(level, file name, content) of each passage."""
-    if os.path.isdir(os.path.join(source, split)):
-        return _of_folder(os.path.join(source, split))
-    if os.path.isfile(source):
-        return _of_tar(source, split)
-    for name in (f"RACE-{split}.tar.gz", "RACE.tar.gz"):
-        if os.path.isfile(os.path.join(source, name)):
-            return _of_tar(os.path.join(source, name), split)
-    raise InputError(f"{source} is neither RACE's folder nor its tar file. {_EXPECTED}")
-
-
-def _of_folder(folder: str) -> list[tuple[str, str, bytes]]:
-    files, others = [], 0
-    try:
-        for level in LEVELS:
-            for entry in os.scandir(os.path.join(folder, level)):
-                if not entry.name.endswith(".txt") or left_out.is_hidden(entry.name):
-                    others += 1
-                else:
-                    with open(entry.path, "rb") as file:
-                        files.append((level, entry.name, file.read()))
-    except OSError as error:
-        raise InputError(f"{error.filename} cannot be read: {error.strerror}. {_EXPECTED}") from None
-    if others:
-        reasons = {"hidden, or no passages by name (.txt)": others}
-        logging.warning("%s", left_out.Account(folder, "files", len(files) + others, reasons))
-    return files
-
-
-def _of_tar(path: str, split: str) -> list[tuple[str, str, bytes]]:
+    names = [source, *(os.path.join(source, name) for name in (f"RACE-{split}.tar.gz", "RACE.tar.gz"))]
+    path = next(filter(os.path.isfile, names), None)
+    if path is None:
+        raise InputError(f"{source} is neither RACE's tar file nor a folder with it. {_EXPECTED}")
     wanted, files = re.compile(rf"(?:^|/){split}/({'|'.join(LEVELS)})/([^/.][^/]*\.txt)$"), []
     try:
         # As a stream, since seeking in a compressed file reads it again.

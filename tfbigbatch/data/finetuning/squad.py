@@ -162,15 +162,15 @@ def windows(
     queries, parts, rows, most_context, lost = [], [], [], [], []
     for index, question in enumerate(questions):
         query = tokenizer.ids(question.text)[:max_query_length]
-        context = encoded[question.context]
-        span = _answer_span(question, context.offsets)
+        ids, offsets = encoded[question.context]
+        span = _answer_span(question, offsets)
         if span is None and question.answers:
             lost.append(question.id)
         first_position = len(query) + 2
-        spans = _spans(len(context), max_seq_length - len(query) - 3, doc_stride)
-        for (first, length), most in zip(spans, _most_context(spans, len(context), first_position, max_seq_length)):
+        spans = _spans(len(ids), max_seq_length - len(query) - 3, doc_stride)
+        for (first, length), most in zip(spans, _most_context(spans, len(ids), first_position, max_seq_length)):
             queries.append(query)
-            parts.append(context.ids[first : first + length])
+            parts.append(ids[first : first + length])
             rows.append((index, first_position, first, length, *_positions(span, first_position, first, length)))
             most_context.append(most)
     columns = np.array(rows, np.int32).reshape(-1, 6).T
@@ -184,7 +184,7 @@ def windows(
         first_token=columns[2],
         tokens=columns[3],
         most_context=np.array(most_context, bool).reshape(-1, max_seq_length),
-        offsets=[encoded[question.context].offsets for question in questions],
+        offsets=[encoded[question.context][1] for question in questions],
         lost=tuple(lost),
     )
 

@@ -98,10 +98,7 @@ def find_texts(folder: str) -> dict[str, str]:
         names = sorted(glob.glob(pattern + "txt") + glob.glob(pattern + "tokens"))
         if len(names) != 1:
             has = f"has {', '.join(map(os.path.basename, names))}" if names else "has none"
-            raise InputError(
-                f"--source={folder}: expected one *{split}*.txt, such as ptb.{split}.txt; it {has}. "
-                f"Name the files themselves: --train=... --valid=... --test=..."
-            )
+            raise InputError(f"--source={folder}: expected one *{split}*.txt, such as ptb.{split}.txt; it {has}.")
         found[split] = names[0]
     return found
 

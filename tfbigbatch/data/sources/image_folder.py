@@ -97,7 +97,7 @@ def _good_images(folder: str, class_names: Sequence[str], max_bad_share: float) 
         left_out.HIDDEN: len(names) - len(shown),
     }
     account = left_out.Account(folder, "files", len(names), reasons)
-    if account.reasons:
+    if any(reasons.values()):
         logging.warning("%s", account)
     return [name for name in images if name not in bad]
 

@@ -20,7 +20,7 @@ from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.skip_bad import BadRecords
 from tfbigbatch.data.translation import length_buckets
 from tfbigbatch.data.translation import manifest as translation_manifest
-from tfbigbatch.data.translation.bucket_order import BucketOrder
+from tfbigbatch.data.translation.length_buckets import BucketOrder
 from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.errors import InputError
 

@@ -8,7 +8,6 @@ script of v1.1; that of v2 leaves it out.
 from __future__ import annotations
 
 import collections
-import math
 import re
 import string
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,7 +30,6 @@ def scores(
     *,
     no_answer: bool = False,
     odds: Mapping[str, float] | None = None,
-    threshold: float = math.inf,
 ) -> dict[str, float]:
     """The best match of each question's answers, averaged over all questions.
 
@@ -40,8 +38,6 @@ def scores(
       predictions: for each question's id, the predicted text; in v2 empty for a question without an answer.
       no_answer: score by the rules of v2.
       odds: v2: for each question's id, a number that increases with the probability of no answer; or None.
-      threshold: v2: a prediction counts as the empty text where its number in `odds` is greater. The script has 1.0,
-        which has no effect on probabilities.
 
     Returns:
       'exact_match' and 'f1' in percent; 'total', the number of questions; 'unanswered', the number of those without
@@ -62,31 +58,21 @@ def scores(
         if question in predictions:
             # By v2's rule an answer of only articles and punctuation is none.
             texts = [text for text in texts if normalised(text)] or [""] if no_answer else texts
-            exact[question] = max(_exact(predictions[question], text) for text in texts)
+            exact[question] = float(normalised(predictions[question]) in map(normalised, texts))
             overlap[question] = max(_f1(predictions[question], text, no_answer) for text in texts)
     unanswered = len(answers) - len(exact)
     if not no_answer:
         return {**_means(exact, overlap, answers), "unanswered": unanswered}
-    held = odds or {}
-    if odds is not None:
-        _check_odds(odds, exact)
-    counted = [
-        {q: float(not answers[q]) if q in held and held[q] > threshold else score for q, score in each.items()}
-        for each in (exact, overlap)
-    ]
-    result: dict[str, float] = {**_means(counted[0], counted[1], answers), "unanswered": unanswered}
+    result: dict[str, float] = {**_means(exact, overlap, answers), "unanswered": unanswered}
     for name, wanted in (("has_answer_", True), ("no_answer_", False)):
         some = [question for question in answers if bool(answers[question]) == wanted]
         if some:
-            result |= {name + key: value for key, value in _means(counted[0], counted[1], some).items()}
+            result |= {name + key: value for key, value in _means(exact, overlap, some).items()}
     if odds is not None:
+        _check_odds(odds, exact)
         for name, each in (("exact_match", exact), ("f1", overlap)):
             result[f"best_{name}"], result[f"best_{name}_threshold"] = _best(each, answers, predictions, odds)
     return result
-
-
-def _exact(predicted: str, answer: str) -> float:
-    return float(normalised(predicted) == normalised(answer))
 
 
 def _f1(predicted: str, answer: str, no_answer: bool) -> float:

@@ -20,9 +20,8 @@ def read(folder, text, name="text.txt"):
         file.write(text.encode() if isinstance(text, str) else text)
     name, offsets, lengths = corpus.scan(str(path), lambda: None)
     found = corpus.documents({str(path): (name, offsets, lengths)})
-    return name, [
-        [line.strip() for line in layout.sentences(content) if line.strip()] for content, layout, _ in found.texts()
-    ]
+    texts = (corpus.sentences(layout, content) for content, layout, _ in found.texts())
+    return name, [[line.strip() for line in lines if line.strip()] for lines in texts]
 
 
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz", "text.txt.bz2"])
@@ -89,5 +88,5 @@ def test_a_folder_gives_its_texts_in_order(tmp_path):
     ],
 )
 def test_a_paragraph_is_cut_into_sentences(paragraph, expected):
-    found = corpus.LAYOUTS["wikitext"].sentences(paragraph)
+    found = corpus.sentences("wikitext", paragraph)
     assert [sentence.strip() for sentence in found] == expected and "".join(found) == paragraph

@@ -166,8 +166,8 @@ def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, mon
     assert not list(out.glob("train-*-of-00004"))
 
 
-def test_memory_is_of_a_block_and_random_segments_come_from_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "_BLOCK_BYTES", 500)
+def test_memory_is_of_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "_BLOCK_BYTES", 2000)
     folder, content, _ = prepared(tmp_path, TEXT)
     counts = content["counts"]["train"]
     assert sum(1 for _ in examples(folder)) == counts["sequences"] and counts["random_next"] > 0
@@ -248,10 +248,10 @@ def test_some_documents_are_held_out_unless_none_shall_be(tmp_path):
     options = Options(**SHORT, vocab_file=bert_sets.write_vocabulary(tmp_path))
     content, _ = prepare.prepare(str(source), str(tmp_path / "a"), options, said.append)
     assert content["counts"]["validation"]["documents"] == 6
-    assert any("validation: 6 of 60 documents" in line and "0 for none" in line for line in said)
+    assert any("validation: 6 of 60 documents" in line for line in said)
     none = dataclasses.replace(options, validation_share=0.0)
     content, _ = prepare.prepare(str(source), str(tmp_path / "b"), none, said.append)
-    assert "validation" not in content["counts"] and "training needs some" in said[-1]
+    assert "validation" not in content["counts"] and "validation: 0 of 60" in said[-1]
 
 
 @pytest.mark.parametrize("documents, held_out", [(1, 0), (2, 1), (9, 1), (60, 6), (100, 10), (900, 10), (5000, 50)])

@@ -31,7 +31,7 @@ UNDERSTOOD = (
     "each perhaps packed as .gz or .bz2."
 )
 _NAME = re.compile(r"(.*\.(txt|text|tokens|raw|json|jsonl)|wiki_\d+)(\.gz|\.bz2)?")
-_NO_TEXT, _LINKED = "not a text by name (.txt, .tokens, .jsonl, ...)", "links to folders, which are not followed"
+_NO_TEXT = "not a text by name (.txt, .tokens, .jsonl, ...)"
 _HEADING = re.compile(rb"\s?= [^=].*[^=] =\s*|\s?= [^=] =\s*")
 _ANY_HEADING = re.compile(r"\s*(= )+[^=].* =\s*|\s*(= )+[^=] =\s*")
 # Half of a character of two UTF-16 units, as JSON may escape it; UTF-8 cannot hold it.
@@ -45,47 +45,47 @@ _ABBREVIATED = re.compile(
 _LONGEST = 12
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """A layout of text files.
+def ranges(layout: str, lines: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    """(offset, length) in bytes of each document of a file, from its lines with line ends.
 
-    Attributes:
-      place: function of (a line as bytes, True if it is blank, True if the line before is, True within a document);
-        gives True if a document begins with the line, None if it is outside of documents, and False if it continues
-        one.
-      lines: function of a document's text; gives its sentences or paragraphs.
-      has_paragraphs: True if these are paragraphs.
+    Blank lines end a document of plain text; WikiText's first-level headings begin one; each line of JSON is one.
     """
-
-    place: Callable[[bytes, bool, bool, bool], bool | None]
-    lines: Callable[[str], list[str]]
-    has_paragraphs: bool = True
-
-    def sentences(self, text: str) -> list[str]:
-        """The sentences of a document."""
-        lines = self.lines(text)
-        return [part for line in lines for part in _cut(line)] if self.has_paragraphs else lines
-
-    def documents(self, lines: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-        """(offset, length) in bytes of each document of a file, from its lines with line ends."""
-        position, end, blank = 0, 0, True
-        begin: int | None = None
-        for line in lines:
-            before, blank = blank, is_blank(line)
-            place = self.place(line, blank, before, begin is not None)
-            if begin is not None and place is not False:
-                yield begin, end - begin
-                begin = None
-            if place is not None:
-                begin = position if begin is None else begin
-                end = position + len(line)
-            position += len(line)
-        if begin is not None:
+    position, end, blank = 0, 0, True
+    begin: int | None = None
+    for line in lines:
+        before, blank = blank, is_blank(line)
+        if layout == "wikitext":
+            # A table row may look like a heading, but has no blank line before it.
+            ends = before and _HEADING.fullmatch(line) is not None
+        else:
+            ends = blank or layout == "json"
+        if ends and begin is not None:
             yield begin, end - begin
+            begin = None
+        if not blank:
+            begin, end = position if begin is None else begin, position + len(line)
+        position += len(line)
+    if begin is not None:
+        yield begin, end - begin
+
+
+def paragraphs(layout: str, text: str) -> list[str]:
+    """The paragraphs of a document, or the sentences of plain text, a line each."""
+    if layout == "json":
+        # The tokenizer drops the replacement character.
+        text = _HALF.sub("\ufffd", _text_of(text))
+    lines = text.split("\n")
+    return [line for line in lines if not _ANY_HEADING.fullmatch(line)] if layout == "wikitext" else lines
+
+
+def sentences(layout: str, text: str) -> list[str]:
+    """The sentences of a document."""
+    found = paragraphs(layout, text)
+    return found if layout == "plain" else [part for paragraph in found for part in _cut(paragraph)]
 
 
 def layout_of(line: bytes) -> str:
-    """The key in LAYOUTS of a file with this first non-blank line.
+    """The layout, "plain", "wikitext" or "json", of a file with this first non-blank line.
 
     Raises:
       ValueError: it is JSON without a 'text', an array, or a <doc> block.
@@ -104,31 +104,6 @@ def is_blank(line: bytes) -> bool:
     """True for a line of white space only, Unicode's included."""
     bare = line.strip()
     return not bare or (bare[0] > 127 and not bare.decode("utf-8", "ignore").strip())
-
-
-def _place_plain(line: bytes, blank: bool, blank_before: bool, inside: bool) -> bool | None:
-    return None if blank else not inside
-
-
-def _place_wikitext(line: bytes, blank: bool, blank_before: bool, inside: bool) -> bool | None:
-    """A first-level heading begins a document; text before the first one is a document too."""
-    if blank:
-        return False if inside else None
-    # A table row may look like a heading, but has no blank line before it.
-    return not inside or (blank_before and _HEADING.fullmatch(line) is not None)
-
-
-def _place_json(line: bytes, blank: bool, blank_before: bool, inside: bool) -> bool | None:
-    return None if blank else True
-
-
-def _wikitext_lines(text: str) -> list[str]:
-    return [line for line in text.split("\n") if not _ANY_HEADING.fullmatch(line)]
-
-
-def _json_lines(text: str) -> list[str]:
-    # The tokenizer drops the replacement character.
-    return _HALF.sub("\ufffd", _text_of(text)).split("\n")
 
 
 def _text_of(line: str | bytes) -> str:
@@ -155,20 +130,13 @@ def _cut(paragraph: str) -> Iterator[str]:
         yield paragraph[begin:]
 
 
-LAYOUTS = {
-    "plain": Layout(_place_plain, lambda text: text.split("\n"), False),
-    "wikitext": Layout(_place_wikitext, _wikitext_lines),
-    "json": Layout(_place_json, _json_lines),
-}
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Documents:
     """Positions of documents.
 
     Attributes:
       files: paths.
-      layouts: name of each file's layout.
+      layouts: of each file, see `layout_of`.
       number: int64 [documents], number in the corpus.
       file: int32 [documents], index into `files`; non-decreasing.
       offset, length: int64 [documents], in bytes of the decompressed file; offsets increase within a file.
@@ -190,7 +158,7 @@ class Documents:
             self, **{name: getattr(self, name)[which] for name in ("number", "file", "offset", "length")}
         )
 
-    def texts(self) -> Iterator[tuple[str, Layout, bool]]:
+    def texts(self) -> Iterator[tuple[str, str, bool]]:
         """(text, layout, True if all is UTF-8) of each document; other bytes are dropped."""
         now = None
         with contextlib.ExitStack() as stack:
@@ -198,14 +166,13 @@ class Documents:
                 if index != now:
                     stack.close()
                     now, file = index, stack.enter_context(text_files.opened(self.files[index]))
-                    layout = LAYOUTS[self.layouts[index]]
                 file.seek(offset)
                 content = file.read(length)
                 try:
                     text, whole = content.decode("utf-8"), True
                 except UnicodeDecodeError:
                     text, whole = content.decode("utf-8", "ignore"), False
-                yield text, layout, whole
+                yield text, self.layouts[index], whole
 
 
 # Layout name, offsets and lengths, int64 [documents] each.
@@ -227,9 +194,8 @@ def find(source: str) -> tuple[list[str], list[str], dict[str, int]]:
     if os.path.isfile(source):
         return [os.path.basename(source)], [os.path.abspath(source)], {}
     found, unused = [], collections.Counter[str]()
-    for folder, folders, files in os.walk(source):
+    for folder, _, files in os.walk(source):
         names = [os.path.relpath(os.path.join(folder, name), source) for name in files]
-        unused[_LINKED] += sum(os.path.islink(os.path.join(folder, name)) for name in folders)
         unused[left_out.HIDDEN] += sum(map(left_out.is_hidden, names))
         shown = [name for name in names if not left_out.is_hidden(name)]
         texts = [name for name in shown if _NAME.fullmatch(os.path.basename(name))]
@@ -257,7 +223,7 @@ def scan(path: str, tick: Callable[[], None]) -> Scan:
             layout = layout_of(first)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-        found = itertools.chain.from_iterable(LAYOUTS[layout].documents(file))
+        found = itertools.chain.from_iterable(ranges(layout, file))
         positions = np.fromiter(found, np.int64).reshape(-1, 2)
     tick()
     return layout, positions[:, 0] + mark, positions[:, 1]

@@ -6,10 +6,10 @@ are both read.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -53,25 +53,8 @@ def _begins_as_records(path: str) -> bool:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Shapes:
-    """Features and lengths of records.
-
-    Attributes:
-      keys: bert_manifest.STANDARD_KEYS or NEWER_KEYS.
-      max_seq_length: T.
-      max_predictions_per_seq: P.
-      next_sentence: True if there is a next-sentence label.
-    """
-
-    keys: dict[str, str]
-    max_seq_length: int
-    max_predictions_per_seq: int
-    next_sentence: bool
-
-
-def shapes_of(path: str, offset: int = 0) -> Shapes:
-    """The shapes of the record at this byte of a file.
+def shapes_of(path: str, offset: int = 0) -> dict[str, Any]:
+    """The fields of a bert_manifest.Manifest that the record at this byte of a file tells.
 
     Raises:
       ValueError: it has another layout.
@@ -86,9 +69,13 @@ def shapes_of(path: str, offset: int = 0) -> Shapes:
         raise InputError(f"{path}: the record at byte {offset} is no tf.train.Example ({error}).") from None
     for keys in (bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS):
         lengths, predictions = ({counts.get(keys[name]) for name in names} for names in _SIZES)
-        (length_found, *more), (predicted, *others) = lengths, predictions
-        if length_found is not None and predicted is not None and not more and not others:
-            return Shapes(keys, length_found, predicted, counts.get(keys["next_sentence"]) == 1)
+        if len(lengths) == len(predictions) == 1 and None not in lengths | predictions:
+            return {
+                "keys": keys,
+                "max_seq_length": lengths.pop(),
+                "max_predictions_per_seq": predictions.pop(),
+                "next_sentence": counts.get(keys["next_sentence"]) == 1,
+            }
     has = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) or "no features"
     raise InputError(
         f"{path}: the record at byte {offset} has {has}; expected "
@@ -96,17 +83,8 @@ def shapes_of(path: str, offset: int = 0) -> Shapes:
     )
 
 
-def index(expected: Shapes, path: str, tick: Callable[[], None]) -> np.ndarray:
-    """The offsets of a file's records; checks the first and the last record.
-
-    Args:
-      expected: of the records.
-      path: of the file.
-      tick: called at the end.
-
-    Raises:
-      ValueError: the file is damaged, or a record has other shapes.
-    """
+def index(expected: dict[str, Any], path: str, tick: Callable[[], None]) -> np.ndarray:
+    """The offsets of a file's records; raises ValueError where the first or the last has other shapes than expected."""
     offsets = record_index.offsets(path)
     for offset in {*offsets[:1].tolist(), *offsets[-1:].tolist()}:
         found = shapes_of(path, offset)
@@ -157,8 +135,6 @@ class Indexing(preparation.Preparation):
             name: Split.of_files(name, files, [results[path] for path in files], list(map(os.path.getsize, files)))
             for name, files in self._files.items()
         }
-        manifest = bert_manifest.Manifest(
-            masking="static", vocabulary=self._vocabulary, splits=splits, **dataclasses.asdict(self._shapes)
-        )
+        manifest = bert_manifest.Manifest("static", vocabulary=self._vocabulary, splits=splits, **self._shapes)
         counts = {name: {"sequences": split.examples} for name, split in splits.items()}
         bert_manifest.save(folder, manifest, about={**self.fingerprint, "counts": counts})

@@ -32,16 +32,7 @@ def prepare(
 
     Args:
       source: path, see corpus.UNDERSTOOD.
-      output_dir: the prepared folder; created if missing.
-      options: Options.
-      say: called with a line about what was found, before the long work begins.
-
-    Returns:
-      The content of manifest.json; and True if the folder was prepared already.
-
-    Raises:
-      ValueError: source or vocabulary cannot be used; the folder holds something else, is locked or not writable.
-      Preempted: SIGINT or SIGTERM arrived; the same call resumes.
+      output_dir, options, say: see `preparation.prepare`, as for the result and the errors.
     """
     records = existing.find(source)
     job: preparation.Preparation
@@ -54,15 +45,7 @@ def prepare(
 
 
 class Text(preparation.Preparation):
-    """The preparation of a corpus.
-
-    Args:
-      source: path, see corpus.UNDERSTOOD.
-      options: Options.
-
-    Raises:
-      ValueError: source or vocabulary cannot be used.
-    """
+    """The preparation of a corpus; raises ValueError where source or vocabulary cannot be used."""
 
     kind, unit, function = bert_manifest.KIND, "document", staticmethod(shards.write)
 
@@ -101,16 +84,10 @@ class Text(preparation.Preparation):
             f"{', '.join(sorted(set(documents.layouts)))}: {len(documents):,} documents in "
             f"{len(paths):,} files, {int(documents.length.sum()) / 1e6:,.1f} MB; {len(planned):,} shards"
         )
-        if held.any():
-            fraction = held.mean()
-            say(
-                f"validation: {held.sum():,} of {len(held):,} documents (--validation_share={fraction:.2g}; 0 for none)"
-            )
-        else:
-            say(
-                f"validation: none of {len(held):,} document{'s' if len(held) > 1 else ''}, and training needs some. "
-                + ("Pass --validation_share=0.01." if len(held) > 1 else "Separate documents by blank lines.")
-            )
+        say(
+            f"validation: {held.sum():,} of {len(held):,} documents (--validation_share={held.mean():.2g}); training "
+            "needs some, and documents are separated by blank lines"
+        )
         return planned
 
     def _learnt(self, documents: corpus.Documents, folder: str, say: Callable[[str], object]) -> Vocabulary:

@@ -28,8 +28,7 @@ _SHARD_BYTES = 64_000_000
 # Small corpora are prepared in parallel too: in at least so many shards, if each has so many documents.
 _FEWEST, _DOCUMENTS_EACH = 8, 100
 # Counted in a shard's record: documents, empty ones, ones that gave no sequence and ones with invalid UTF-8;
-# sentences and tokens of the text; pairs or runs, sequences, tokens in sequences; and pairs with a second
-# segment of another document.
+# sentences and tokens of the text; sequences, and tokens in them; and pairs with a second segment of another document.
 COUNTS = (
     "documents",
     "empty",
@@ -37,7 +36,6 @@ COUNTS = (
     "not_utf8",
     "sentences",
     "tokens",
-    "texts",
     "sequences",
     "sequence_tokens",
     "random_next",
@@ -181,14 +179,13 @@ def _records(shard: Shard, counts: dict[str, int], tick: Callable[[], None]) -> 
     vocabulary, id_type = tokenizer.vocabulary, stored_tokens.id_type(len(tokenizer.vocabulary))
     ends = np.cumsum(documents.length)
     blocks = min(len(documents), -(-int(ends[-1]) // _BLOCK_BYTES))
-    before: list[Document] = []
     stream = 2 * shard.number + (shard.split == "validation")
     for block, (first, last) in enumerate(record_shards.portions(ends, blocks)):
         part = documents.only(slice(first, last))
         texts = _tokenised(part, tokenizer, options, counts, tick)
-        found = _sequences(texts, part.number.tolist(), before, vocabulary, options, counts)
+        found = _sequences(texts, part.number.tolist(), vocabulary, options, counts)
         shuffle = random.Random(f"{options.seed} {shard.name} {block}").shuffle
-        before, already = [text for text in texts if text], counts["sequences"]
+        already = counts["sequences"]
         counts["sequences"] += len(found)
         shuffle(found)
         if options.masking == manifest.DYNAMIC:
@@ -223,7 +220,7 @@ def _tokenised(
     """The documents as sentences of ids."""
     found = []
     for text, layout, whole in documents.texts():
-        encoded = map(tokenizer.ids, layout.sentences(text))
+        encoded = map(tokenizer.ids, corpus.sentences(layout, text))
         sentences = [sentence for sentence in encoded if sentence]
         counts["documents"] += 1
         counts["empty"] += not sentences
@@ -238,18 +235,11 @@ def _tokenised(
 def _sequences(
     texts: list[Document],
     numbers: list[int],
-    before: list[Document],
     vocabulary: Vocabulary,
     options: Options,
     counts: dict[str, int],
 ) -> list[sequences.Sequence]:
-    """The sequences of some documents.
-
-    Args:
-      texts: documents.
-      numbers: their numbers in the corpus.
-      before: documents for random segments if there is only one document.
-    """
+    """The sequences of some documents, whose `numbers` are those in the corpus."""
     classify, separate = [vocabulary.classify], [vocabulary.separate]
     found: list[sequences.Sequence] = []
     full = [index for index, text in enumerate(texts) if text]
@@ -259,7 +249,7 @@ def _sequences(
             choices, before_it = random.Random(f"{options.seed} {numbers[index]} {turn}"), len(found)
             how: dict[str, Any] = {"short_fraction": _SHORT_FRACTION, "random": choices}
             if options.next_sentence:
-                another = _another(texts, full, rank, before)
+                another = _another(texts, full, rank)
                 for a, b, label in sequences.pairs(texts[index], another, length=options.max_seq_length - 3, **how):
                     found.append((classify + a + separate + b + separate, len(a) + 2, label))
                     counts["random_next"] += label
@@ -267,16 +257,13 @@ def _sequences(
                 for text in sequences.runs(texts[index], length=options.max_seq_length - 2, **how):
                     found.append((classify + text + separate, len(text) + 2, 0))
             counts["without_sequence"] += turn == 0 and len(found) == before_it
-    counts["texts"] += len(found)
     counts["sequence_tokens"] += sum(len(ids) for ids, _, _ in found)
     return found
 
 
-def _another(
-    texts: list[Document], full: list[int], rank: int, before: list[Document]
-) -> Callable[[random.Random], Document] | None:
+def _another(texts: list[Document], full: list[int], rank: int) -> Callable[[random.Random], Document] | None:
     """Function that draws a document other than the one at `rank` of `full`; None if there is no other."""
-    if len(full) > 1:
-        # An offset of 1 to len(full) - 1, cyclic: never the document itself.
-        return lambda choices: texts[full[(rank + 1 + choices.randrange(len(full) - 1)) % len(full)]]
-    return (lambda choices: choices.choice(before)) if before else None
+    if len(full) < 2:
+        return None
+    # An offset of 1 to len(full) - 1, cyclic: never the document itself.
+    return lambda choices: texts[full[(rank + 1 + choices.randrange(len(full) - 1)) % len(full)]]

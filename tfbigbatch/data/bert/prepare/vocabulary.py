@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 
 from tfbigbatch.data import tokenizer
+from tfbigbatch.data.bert.prepare import corpus
 from tfbigbatch.data.bert.prepare.corpus import Documents
 from tfbigbatch.errors import InputError, missing_extra
 
@@ -33,7 +34,7 @@ def train(documents: Documents, size: int, lower_case: bool) -> tokenizer.Vocabu
     sentences = (
         _with_short_words(sentence)
         for text, layout, _ in documents.texts()
-        for sentence in layout.lines(text)
+        for sentence in corpus.paragraphs(layout, text)
         if sentence
     )
     learner = BertWordPieceTokenizer(lowercase=lower_case)

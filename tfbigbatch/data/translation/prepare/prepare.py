@@ -69,17 +69,7 @@ def prepare(
 
     Args:
       splits: of `splits_of`.
-      output_dir: the prepared folder; created if missing.
-      options: Options.
-      say: called with lines about what was found.
-
-    Returns:
-      The content of manifest.json; and True if the folder was prepared already.
-
-    Raises:
-      ValueError: a text or the vocabulary cannot be used; the folder holds something else, is locked, or cannot be
-        written.
-      Preempted: SIGINT or SIGTERM arrived; the same call resumes.
+      output_dir, options, say: see `preparation.prepare`, as for the result and the errors.
     """
     return preparation.prepare(
         Texts(splits, options), output_dir, processes=options.processes, overwrite=options.overwrite, say=say
@@ -87,15 +77,7 @@ def prepare(
 
 
 class Texts(preparation.Preparation):
-    """The preparation of parallel texts.
-
-    Args:
-      splits: of `splits_of`.
-      options: Options.
-
-    Raises:
-      ValueError: a text or the vocabulary cannot be used.
-    """
+    """The preparation of parallel texts; raises ValueError where a text or the vocabulary cannot be used."""
 
     kind, unit, function = translation_manifest.KIND, f" x {shards.GRAIN} lines", staticmethod(shards.write)
 
