@@ -48,16 +48,6 @@ def test_glue_is_scored_from_a_file_as_it_is_handed_in(tmp_path):
     assert none.returncode == 1 and "--task is missing" in none.stderr
 
 
-def test_an_id_that_utf_8_cannot_hold_is_printed_escaped(tmp_path):
-    path = tmp_path / "half.json"
-    questions = [
-        {"id": name, "question": "who?", "answers": [{"text": "won", "answer_start": 0}]} for name in ("a", "\ud83d")
-    ]
-    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "won", "qas": questions}]}]}))
-    outcome = tfbigbatch("score", "squad", f"--data={path}", predictions(tmp_path, {"a": "won"}))
-    assert outcome.returncode == 0 and "such as \\ud83d" in outcome.stdout
-
-
 def test_race_is_scored_by_level(tmp_path):
     data = test_race.write_tar(tmp_path / "race.tar.gz", test_race.FILES)
     arguments = ["score", "race", f"--data={data}"]

@@ -10,11 +10,12 @@ output file appears only when it is complete.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -39,8 +40,6 @@ _BLOCK = 50
 _CHECKED = 1000
 # Shortest padded length; the others are its doublings.
 _SHORTEST = 16
-# Truncated lines to warn about.
-_NAMED = 10
 # Flags that default to the values of the run's evaluations.
 _SEARCH = ("beam_size", "length_penalty", "coverage_penalty", "max_decoded")
 
@@ -50,7 +49,6 @@ def define_flags() -> None:
     flags.DEFINE_string("input", None, "Text to translate; UTF-8, may be compressed as .gz.", required=True)
     flags.DEFINE_string("output", None, "Path of the translation.", required=True)
     flags.DEFINE_integer("step", None, "Step of the checkpoint. Default: the newest.")
-    flags.DEFINE_string("vocabulary", None, "Sentencepiece model, for a run whose directory has none.")
     flags.DEFINE_integer("batch_size", 64, "Sentences per batch.", lower_bound=1)
     flags.DEFINE_integer("beam_size", None, "Beam size; 1 is greedy search.", lower_bound=1)
     flags.DEFINE_float("length_penalty", None, "Exponent of GNMT's length normalization; 0 for none.", lower_bound=0)
@@ -60,43 +58,29 @@ def define_flags() -> None:
         "max_length", 150, "Largest number of tokens in a sentence; a longer one is an error.", lower_bound=1
     )
     flags.DEFINE_bool("cut", False, "Truncate sentences longer than --max_length instead of failing.")
-    flags.DEFINE_bool("jit_compile", False, "Compile the search with XLA; pays off for long texts.")
 
 
 def main(arguments: Sequence[str]) -> None:
     flag = flags.FLAGS
-    _check_paths(flag.model_dir, flag.input, flag.output)
+    if stored_run.content_of(flag.model_dir) is None:
+        raise InputError(f"--model_dir={flag.model_dir} holds no run: it has no config.json.")
+    if os.path.realpath(flag.input) == os.path.realpath(flag.output):
+        raise InputError(f"--input and --output are both {flag.input}. Give the translation another name.")
     # Imported after the flags are checked: it imports TensorFlow.
     from tfbigbatch.runs import load_gnmt
 
-    trained = load_gnmt.load(flag.model_dir, step=flag.step, vocabulary=flag.vocabulary)
+    trained = load_gnmt.load(flag.model_dir, step=flag.step)
     print(f"checkpoint  step {trained.step:,} of {flag.model_dir}, {len(trained.vocabulary):,} pieces", flush=True)
     search = {name: flag[name].value for name in _SEARCH if flag[name].value is not None}
-    translator = Translator(trained, flag.batch_size, flag.max_length, jit_compile=flag.jit_compile, **search)
+    translator = Translator(trained, flag.batch_size, flag.max_length, **search)
     started = time.perf_counter()
-    counts = translator.translate_file(flag.input, flag.output, cut=flag.cut, say=lambda line: print(line, flush=True))
+    counts = translator.translate_file(flag.input, flag.output, cut=flag.cut)
     seconds = time.perf_counter() - started
     print(
         f"translated  {counts.lines:,} lines ({counts.empty:,} empty, {counts.cut:,} cut) in {seconds:.1f} s, "
         f"{counts.lines / seconds:.1f} a second"
     )
     print(f"written     {flag.output}")
-
-
-def _check_paths(model_dir: str, source: str, target: str) -> None:
-    """Checks what needs no TensorFlow of the paths.
-
-    Raises:
-      ValueError: one is missing, or the translation would replace the text.
-    """
-    if stored_run.content_of(model_dir) is None:
-        raise InputError(f"--model_dir={model_dir} holds no run: it has no config.json. Give a run directory of GNMT.")
-    if not os.path.isfile(source):
-        raise InputError(f"--input={source}: no such file; expected a text with one sentence per line.")
-    if not os.path.isdir(os.path.dirname(target) or "."):
-        raise InputError(f"--output={target}: there is no folder {os.path.dirname(target)}.")
-    if os.path.realpath(source) == os.path.realpath(target):
-        raise InputError(f"--input and --output are both {source}. Give the translation another name.")
 
 
 @dataclasses.dataclass
@@ -121,14 +105,11 @@ class Translator:
       trained: see `runs.load_gnmt`.
       batch_size: sentences per batch.
       max_length: largest number of tokens in a sentence; longer ones are truncated.
-      jit_compile: compile the search with XLA.
       **search: 'beam_size', 'length_penalty', 'coverage_penalty' (see `decoding.translate`) and 'max_decoded', where
         they are not those of the run's evaluations.
     """
 
-    def __init__(
-        self, trained: TrainedGnmt, batch_size: int, max_length: int, *, jit_compile: bool = False, **search: Any
-    ) -> None:
+    def __init__(self, trained: TrainedGnmt, batch_size: int, max_length: int, **search: Any) -> None:
         import tensorflow as tf
 
         from tfbigbatch.models.gnmt import decoding
@@ -138,7 +119,7 @@ class Translator:
         max_decoded = options.pop("max_decoded")
 
         # Traced once for each of a few input shapes.
-        @tf.function(jit_compile=jit_compile)
+        @tf.function
         def tokens_of(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
             found = decoding.translate(
                 trained.network, ids, lengths, begin_token=BEGIN, end_token=END, max_length=max_decoded, **options
@@ -173,9 +154,7 @@ class Translator:
         ids[np.arange(self._batch_size), lengths - 1] = END
         return ids, lengths
 
-    def translate_file(
-        self, source: str, target: str, *, cut: bool = False, say: Callable[[str], object] = lambda line: None
-    ) -> Counts:
+    def translate_file(self, source: str, target: str, *, cut: bool = False) -> Counts:
         """Translates a text line by line.
 
         The text is checked before the first translation. The target file appears only when it is complete.
@@ -184,12 +163,11 @@ class Translator:
           source: path of a UTF-8 text, perhaps compressed as .gz; lines end at a line feed.
           target: path of the translation; an existing file is replaced.
           cut: truncate sentences that are too long; otherwise they are errors.
-          say: called with a warning for each of the first truncated sentences.
 
         Raises:
           ValueError: the text cannot be read, a line is not UTF-8 or too long, or the translation cannot be written.
         """
-        counts = self._checked(source, cut, say)
+        counts = self._checked(source, cut)
 
         def write(file: BinaryIO) -> None:
             with processes.progress_bar(counts.lines, 0, " lines") as progress:
@@ -203,26 +181,22 @@ class Translator:
             raise InputError(f"--output={target} cannot be written: {error.strerror or error}.") from None
         finally:
             # Left behind by an interrupted translation.
-            if os.path.isfile(f"{target}.part"):
+            with contextlib.suppress(FileNotFoundError):
                 os.remove(f"{target}.part")
         return counts
 
-    def _checked(self, source: str, cut: bool, say: Callable[[str], object]) -> Counts:
+    def _checked(self, source: str, cut: bool) -> Counts:
         """The counts of a text's lines; raises ValueError where it cannot be translated."""
         counts, most = Counts(), self._max_length
         for lines in _blocks(source, _CHECKED):
             for number, ids in enumerate(self._vocabulary.ids(list(map(normalised, lines))), counts.lines + 1):
                 counts.empty += not ids
-                if len(ids) > most:
-                    if not cut:
-                        raise InputError(
-                            f"{source}, line {number}: {len(ids):,} pieces, more than --max_length={most}. Is it one "
-                            "sentence? Split it, raise --max_length, or pass --cut to translate the beginning of such "
-                            "sentences."
-                        )
-                    counts.cut += 1
-                    if counts.cut <= _NAMED:
-                        say(f"warning: {source}, line {number}: {len(ids):,} pieces; cut to --max_length={most}")
+                counts.cut += len(ids) > most
+                if counts.cut and not cut:
+                    raise InputError(
+                        f"{source}, line {number}: {len(ids):,} pieces, more than --max_length={most}. Is it one "
+                        "sentence? Split it, raise --max_length, or pass --cut to translate its beginning."
+                    )
             counts.lines += len(lines)
         return counts
 

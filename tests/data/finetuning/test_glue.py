@@ -172,10 +172,3 @@ def test_the_real_files():
         rows = glue.read(REAL, name, split)
         assert len(rows.texts) == count and rows.bad == (), (name, split)
         assert (rows.labels is None) == (split == "test")
-
-
-def test_the_real_labels():
-    if not os.path.isdir(REAL):
-        pytest.skip("GLUE is not at hand")
-    ones = {("CoLA", "train"): 6023, ("MRPC", "train"): 2473, ("MRPC", "dev"): 279, ("SST-2", "dev"): 444}
-    assert {key: sum(glue.read(REAL, *key).labels) for key in ones} == ones

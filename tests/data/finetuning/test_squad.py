@@ -101,15 +101,6 @@ def test_questions_that_are_not_trained_on_are_told_with_the_reason(tokenizer, t
     assert not caplog.records
 
 
-def test_features_for_training_and_evaluation(tokenizer, tmp_path):
-    questions = squad.read(made_squad.write(tmp_path / "two.json", version_2=True))
-    found = squad.windows([*questions, Question("d", "What?", "hidden", ())], tokenizer, max_seq_length=100)
-    training, evaluation = inputs.to_train(found, "made"), inputs.to_evaluate(found, "made")
-    assert (len(training), len(evaluation), evaluation.unlabelled) == (3, 4, 1)
-    assert found.lost == () and training.labels["start_positions"][2] == 0
-    assert training.classes == 100 and set(training.features) == set(found.inputs)
-
-
 @pytest.mark.parametrize("options", [{"max_seq_length": 67}, {"doc_stride": 0}, {"max_query_length": 0}])
 def test_bad_lengths_are_refused(tokenizer, options):
     with pytest.raises(ValueError, match="expected max_seq_length to hold the question"):
@@ -204,11 +195,6 @@ def test_a_bad_file_is_named(tmp_path, content, said):
     with pytest.raises(ValueError, match=said) as caught:
         squad.read(str(path))
     assert str(path) in str(caught.value)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ValueError, match="nothing.json cannot be read: No such file"):
-        squad.read(str(tmp_path / "nothing.json"))
 
 
 def test_the_development_set():

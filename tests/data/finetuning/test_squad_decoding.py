@@ -68,12 +68,6 @@ def test_a_pair_that_makes_no_answer_does_not_count(found, entries, expected):
     assert answers.predictions == {"q": expected}
 
 
-def test_only_the_best_starts_and_ends_meet(found):
-    both = logits(found, (0, 0, 0, 9), (0, 1, 0, 9), (1, 0, 0, 9), (1, 1, 0, 9), (2, 0, 0, 9), (2, 1, 0, 9))
-    answers = squad_decoding.decode(found, *both, n_best_size=1)
-    assert answers.predictions == {"q": ""}
-
-
 def test_no_answer_wins_by_its_threshold(found):
     rows = [(row, which, 0, value) for row, value in ((0, 3), (1, 2), (2, 4)) for which in (0, 1)]
     both = logits(found, *rows, (0, 0, 4, 1), (0, 1, 4, 1))
@@ -83,11 +77,6 @@ def test_no_answer_wins_by_its_threshold(found):
     high = squad_decoding.decode(found, *both, no_answer=True, threshold=2.5)
     assert high.predictions == {"q": "A"}
     assert squad_decoding.decode(found, *both).predictions == {"q": "A"}
-
-
-def test_a_question_about_nothing_has_an_empty_answer(tokenizer):
-    found = squad.windows([Question("q", "x", " ", ()), Question("r", "x", "a", (("a", 0),))], tokenizer)
-    assert squad_decoding.decode(found, *pointing_at_the_answers(found)).predictions == {"q": "", "r": "a"}
 
 
 def test_logits_of_another_shape_or_not_finite_are_refused(found):

@@ -29,12 +29,6 @@ def test_a_pair_and_its_padding(tokenizer):
     np.testing.assert_array_equal(packed["input_type_ids"], [[0] * 5 + [1] * 3, [0, 0, 0, 1, 0, 0, 0, 0]])
 
 
-def test_a_single_text(tokenizer):
-    packed = text_pairs.pack(tokenizer.vocabulary, [[50, 51, 52], [60]], None, 4)
-    np.testing.assert_array_equal(packed["input_word_ids"], [[2, 50, 51, 3], [2, 60, 3, 0]])
-    assert not packed["input_type_ids"].any()
-
-
 def test_too_short_a_sequence_is_refused(tokenizer):
     with pytest.raises(ValueError, match="max_seq_length=4: expected 5 or more"):
         text_pairs.pack(tokenizer.vocabulary, [[1]], [[1]], 4)

@@ -71,14 +71,6 @@ def test_evaluation_counts_every_prediction_once_after_a_burn_in(batch_size):
     np.testing.assert_array_equal(np.sort(seen), np.arange(1, 103))
 
 
-def test_the_first_stream_of_an_evaluation_begins_with_zero_state():
-    batches = list(streams().evaluation_batches(context(1), batch_size=2))
-    fresh = np.array([x["fresh"].numpy() for x, _, _ in batches])
-    np.testing.assert_array_equal(fresh[:, 0], [True] * (_BURN_IN + 1) + [False] * (len(batches) - _BURN_IN - 1))
-    np.testing.assert_array_equal(fresh[:, 1], [True] + [False] * (len(batches) - 1))
-    assert batches[_BURN_IN][0]["tokens"][0, 0] == 0
-
-
 @pytest.mark.parametrize(
     "tokens, window, said",
     [

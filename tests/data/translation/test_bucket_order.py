@@ -61,19 +61,3 @@ def test_a_batch_of_two_epochs_has_parts_of_about_the_same_length():
             apart.append(abs(part[:before].mean() - part[before:].mean()))
             anywhere.append(abs(part[:before].mean() - 49.5))
     assert np.mean(apart) < 8 and np.mean(anywhere) > 12
-
-
-def test_the_order_is_that_of_its_seed():
-    one = examples(SIZE)
-    np.testing.assert_array_equal(one, examples(SIZE))
-    assert (one != examples(SIZE, seed=1)).mean() > 0.8
-
-
-def test_within_a_batch_lengths_are_mixed():
-    size, batch_size = 640, 64
-    lengths = np.arange(size, dtype=np.int32)
-    batches = examples(size, batch_size=batch_size, block=10, buckets=lengths).reshape(-1, batch_size)
-    halves = lengths[batches].reshape(-1, 2, batch_size // 2).mean(axis=2)
-    # Sorted, the halves would be 32 apart.
-    assert abs(np.diff(halves, axis=1)).mean() < 12
-    assert (np.ptp(lengths[batches], axis=1) == batch_size - 1).all()

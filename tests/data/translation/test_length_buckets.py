@@ -42,8 +42,3 @@ def test_more_shapes_pad_less_and_none_is_superfluous():
     for lengths in (np.full([9, 2], 7), np.array([[2, 3], [2, 3], [4, 4]])):
         chosen = length_buckets.choose(lengths, 5)
         assert len(chosen) == len(np.unique(lengths, axis=0)) and share(chosen, lengths) == 0
-
-
-def test_no_shape_at_all_is_refused():
-    with pytest.raises(ValueError, match="most_shapes=0: expected 1 or more"):
-        length_buckets.choose(LENGTHS, 0)

@@ -166,14 +166,6 @@ def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, mon
     assert not list(out.glob("train-*-of-00004"))
 
 
-def test_memory_is_of_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "_BLOCK_BYTES", 2000)
-    folder, content, _ = prepared(tmp_path, TEXT)
-    counts = content["counts"]["train"]
-    assert sum(1 for _ in examples(folder)) == counts["sequences"] and counts["random_next"] > 0
-    assert counts["documents"] == 60
-
-
 def test_a_single_document_has_no_random_segments(tmp_path):
     text = "\n".join(bert_sets.document(1, 30))
     folder, content, _ = prepared(tmp_path, text, validation_share=0.5)
@@ -239,19 +231,6 @@ def test_real_wikitext_has_its_articles(tmp_path):
     name, offsets, lengths = corpus.scan(path, lambda: None)
     assert name == "wikitext" and len(offsets) == 60
     assert lengths.sum() > 0.999 * os.path.getsize(path)
-
-
-def test_some_documents_are_held_out_unless_none_shall_be(tmp_path):
-    said = []
-    source = tmp_path / "text.txt"
-    source.write_text(TEXT, encoding="utf-8")
-    options = Options(**SHORT, vocab_file=bert_sets.write_vocabulary(tmp_path))
-    content, _ = prepare.prepare(str(source), str(tmp_path / "a"), options, said.append)
-    assert content["counts"]["validation"]["documents"] == 6
-    assert any("validation: 6 of 60 documents" in line for line in said)
-    none = dataclasses.replace(options, validation_share=0.0)
-    content, _ = prepare.prepare(str(source), str(tmp_path / "b"), none, said.append)
-    assert "validation" not in content["counts"] and "validation: 0 of 60" in said[-1]
 
 
 @pytest.mark.parametrize("documents, held_out", [(1, 0), (2, 1), (9, 1), (60, 6), (100, 10), (900, 10), (5000, 50)])

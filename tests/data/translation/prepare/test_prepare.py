@@ -14,7 +14,6 @@ from tests.helpers.datasets.translation_sets import pair, prepared, sentence, wr
 from tfbigbatch.data.records import index
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.prepare import prepare, shards
-from tfbigbatch.data.translation.prepare.shards import Options
 from tfbigbatch.data.translation.vocabulary import normalised
 from tfbigbatch.errors import Preempted
 
@@ -202,14 +201,6 @@ def test_as_many_targets_as_sources_are_asked_for():
 def test_options_are_checked(fields, said):
     with pytest.raises(ValueError, match=said):
         translation_sets.options(**fields)
-
-
-def test_refusals():
-    options = Options(max_length=50, max_ratio=9.0)
-    assert options.refused(50, 6) is None and options.refused(1, 9) is None and options.refused(9, 1) is None
-    assert options.refused(1, 10) == options.refused(10, 1) == "extreme_ratio"
-    assert options.refused(51, 50) == options.refused(1, 51) == "too_long"
-    assert options.refused(0, 0) == options.refused(7, 0) == "empty"
 
 
 @pytest.mark.skipif(
