@@ -16,7 +16,6 @@ def test_all_is_over_the_questions():
     [
         ([1, 2], [1], ["high", "high"], "expected three arrays of one length"),
         ([], [], [], "not empty"),
-        ([1], [1], ["primary"], "the level 'primary'; expected 'middle' or 'high'"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(labels, predictions, levels, said):

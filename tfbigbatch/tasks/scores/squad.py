@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import re
 import string
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tfbigbatch.errors import InputError
@@ -51,7 +51,7 @@ def scores(
       ValueError: there is no question; one has no answer, by the rules of v1.1; a prediction is not a text; the
         predictions are of other questions; or a predicted question is missing from `odds`.
     """
-    _check(answers, predictions, no_answer)
+    _check(answers, predictions, no_answer, odds)
     exact: dict[str, float] = {}
     overlap: dict[str, float] = {}
     for question, texts in answers.items():
@@ -69,7 +69,6 @@ def scores(
         if some:
             result |= {name + key: value for key, value in _means(exact, overlap, some).items()}
     if odds is not None:
-        _check_odds(odds, exact)
         for name, each in (("exact_match", exact), ("f1", overlap)):
             result[f"best_{name}"], result[f"best_{name}_threshold"] = _best(each, answers, predictions, odds)
     return result
@@ -102,6 +101,7 @@ def _best(
     """(best score in percent, its threshold), from all predictions empty to all as predicted."""
     score = best = float(sum(not answers[question] for question in scored))
     threshold = 0.0
+    # In the order of `odds`, where these are equal.
     for question in sorted((q for q in odds if q in scored), key=lambda q: odds[q]):
         if answers[question]:
             score += scored[question]
@@ -112,7 +112,12 @@ def _best(
     return 100.0 * best / len(answers), threshold
 
 
-def _check(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, Any], no_answer: bool) -> None:
+def _check(
+    answers: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, Any],
+    no_answer: bool,
+    odds: Mapping[str, Any] | None,
+) -> None:
     if not answers:
         raise InputError("the data hold no question.")
     nothing = [question for question, texts in answers.items() if not texts]
@@ -129,16 +134,7 @@ def _check(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, Any],
     for question, predicted in predictions.items():
         if not isinstance(predicted, str):
             raise InputError(f"the prediction for {question!r} is {predicted!r}; expected a text.")
-
-
-def _check_odds(odds: Mapping[str, Any], predicted: Iterable[str]) -> None:
-    missing = [question for question in predicted if question not in odds]
-    if missing:
-        raise InputError(
-            f"the odds of no answer lack question {missing[0]!r} ({len(missing)} such questions); "
-            "expected a number for each prediction."
-        )
-    for question, number in odds.items():
+        number = 0.0 if odds is None or question not in answers else odds.get(question)
         # Only NaN differs from itself; math.isnan fails for large integers, which JSON may hold.
         if isinstance(number, bool) or not isinstance(number, (int, float)) or number != number:
             raise InputError(f"the odds of no answer of {question!r} are {str(number)[:60]}; expected a number.")
