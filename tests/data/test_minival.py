@@ -51,11 +51,5 @@ def test_a_number_that_leaves_nothing_is_refused(examples):
         Arrays(np.arange(10), np.arange(10), 10, "made up").split_off(examples)
 
 
-def test_a_task_without_minival_says_how_to_get_it():
-    task = tasks.get("digits_lstm")(model={"hidden_units": 4}, data={"minival": 0}, data_dir=None, use_fake_data=True)
-    with pytest.raises(ValueError, match="evaluate_on='minival': no training examples are held out. Set data.minival"):
-        task.held_out("minival")
-
-
 def test_the_epoch_of_a_task_is_without_its_minival():
     assert tasks.get("mnist_cnn").count_examples({"minival": 5_000}, None) == 55_000

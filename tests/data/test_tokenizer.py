@@ -98,12 +98,6 @@ def test_accents_and_case_go_and_the_characters_are_still_known(made):
     assert covered(made, "İ a\u200bb中c") == ["İ", "a", "b", "中", "c"]
 
 
-def test_a_cased_vocabulary_keeps_case_and_accents(tmp_path):
-    cased = Tokenizer(Vocabulary.load(made_vocabulary.write(tmp_path / "vocab.txt", ["Résumé"])), lower_case=False)
-    assert tokens(cased, "Résumé resume")[0] == "Résumé"
-    assert covered(cased, "Résumé,a") == ["Résumé", ",", "a"]
-
-
 def theirs(path, lower_case):
     tokenization = pytest.importorskip("official.nlp.tools.tokenization")
     tokenizer = tokenization.FullTokenizer(path, do_lower_case=lower_case)

@@ -171,7 +171,7 @@ def write_array(folder: str, name: str, array: np.ndarray) -> str:
     return _digest(array)
 
 
-def read_array(folder: str, name: str, digest: str, again: str) -> np.ndarray:
+def read_array(folder: str, name: str, digest: Any, again: str) -> np.ndarray:
     """The array that `write_array` wrote with this digest.
 
     Args:
@@ -192,7 +192,7 @@ def read_array(folder: str, name: str, digest: str, again: str) -> np.ndarray:
     return array
 
 
-def check_vocabulary(path: str, found: str, expected: str, again: str) -> None:
+def check_vocabulary(path: str, found: str, expected: Any, again: str) -> None:
     """Raises ValueError where a vocabulary's digest is not the expected one."""
     if found != expected:
         raise InputError(f"{path} is not the vocabulary that the text was prepared with: it has changed. {again}")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data.language_model import corpus, fake
+from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task, fact
 from tfbigbatch.tasks.constant_loss import ConstantLoss
@@ -71,7 +72,7 @@ class LSTMLanguageModel(Task):
     @classmethod
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
         del data
-        corpus.require(data_dir)
+        manifests.require(data_dir, corpus.KIND)
 
     @classmethod
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:

@@ -147,23 +147,6 @@ def test_whole_words_are_masked_together(manifest):
     np.testing.assert_array_equal(hidden[:, 1:][goes_on], hidden[:, :-1][goes_on])
 
 
-@pytest.mark.slow
-def test_a_damaged_record_weighs_nothing_and_costs_no_other(tmp_path):
-    manifest = write(tmp_path)
-    split = manifest.splits["train"]
-    with open(split.files[2], "r+b") as file:
-        file.seek(int(split.offsets[50]) + 30)
-        file.write(b"????")
-    data = records_of(manifest)
-    batches = train(data, 0, 7)
-    weights = together(batches, 2, "next_sentence")
-    assert (weights == 0).sum() == 1 and (together(batches, 2, "masked_lm")[weights == 0] == 0).all()
-    assert sorted(numbers_in(batches)[:SIZE]) == sorted({-1, *range(SIZE)} - {50})
-    assert data.bad.count == 1
-    with pytest.raises(ValueError, match="1 of the 103 records of train"):
-        data.bad.check()
-
-
 def test_masks_that_were_written_stay(tmp_path):
     manifest = write(tmp_path, "static_whole_word")
     batches = train(records_of(manifest))

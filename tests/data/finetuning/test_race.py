@@ -124,10 +124,3 @@ def test_the_real_passages(split, counts):
     questions = race.read(REAL, split)
     assert tuple(sum(question.level == level for question in questions) for level in ("middle", "high")) == counts
     assert len({question.id for question in questions}) == len(questions)
-
-
-@pytest.mark.slow
-def test_the_real_training_passages():
-    if not os.path.isdir(REAL):
-        pytest.skip("RACE is not at hand")
-    assert len(race.read(REAL, "train")) == 87866

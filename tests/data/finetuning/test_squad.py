@@ -51,16 +51,6 @@ def test_windows_overlap_and_hold_the_whole_question_first(tokenizer):
     assert found.start_positions.dtype == np.int32 and found.lost == ()
 
 
-def test_each_piece_has_the_most_context_in_one_window(tokenizer):
-    found = small(tokenizer, Question("q", "x y", CONTEXT, (("e", 8),)))
-    seen = []
-    for row in range(3):
-        for position in np.flatnonzero(found.most_context[row]):
-            seen.append((found.first_token[row] + position - found.first_position[row], row))
-    # d has two pieces to its right in the first window and none to its left in the second.
-    assert sorted(seen) == [(p, w) for p, w in zip(range(10), [0, 0, 0, 0, 0, 1, 1, 1, 2, 2])]
-
-
 def answer(tokenizer, context, text, start):
     found = squad.windows([Question("q", "x", context, ((text, start),))], tokenizer, max_seq_length=80)
     tokens = read(tokenizer, found, 0).split()

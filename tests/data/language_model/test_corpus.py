@@ -104,8 +104,8 @@ def more_words(path):
         ("valid.npy", lambda path: path.unlink(), "valid.npy cannot be read"),
         ("vocab.txt", more_words, "vocab.txt is not the vocabulary that the text was prepared with"),
         ("manifest.json", lambda path: path.write_text("{"), "manifest.json cannot be read"),
-        ("manifest.json", lambda path: path.write_text('{"sha256": {}}'), "does not hold what was written"),
-        ("manifest.json", lambda path: path.unlink(), "is not a prepared corpus.*prepare-ptb --source="),
+        ("manifest.json", lambda path: path.write_text('{"sha256": {}}'), "holds no prepared corpus"),
+        ("manifest.json", lambda path: path.unlink(), "holds no prepared corpus.*prepare-ptb --source="),
     ],
 )
 def test_a_damaged_folder_is_told_what_to_do(texts, tmp_path, name, damage, said):

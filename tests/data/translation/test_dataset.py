@@ -98,21 +98,6 @@ def test_evaluation_by_length_sees_the_same_pairs_the_shortest_first(manifest):
     assert (np.diff(lengths[:SIZE]) >= 0).all() and (lengths[SIZE:] == 1).all()
 
 
-def test_a_damaged_record_weighs_nothing_and_costs_no_other(tmp_path):
-    manifest = translation_sets.records(tmp_path, PAIRS, COUNTS)
-    split = manifest.splits["train"]
-    with open(split.files[2], "r+b") as file:
-        file.seek(int(split.offsets[50]) + 30)
-        file.write(b"????")
-    data = records_of(manifest)
-    batches = train(data, 0, 7)
-    weights = np.concatenate([weights for _, _, weights in batches]).sum(axis=1)
-    assert (weights == 0).sum() == 1
-    assert sorted(numbers_in(batches)[:SIZE]) == sorted({END - 4, *range(SIZE)} - {50})
-    with pytest.raises(ValueError, match="1 of the 103 records of train"):
-        data.bad.check()
-
-
 def test_shapes_are_chosen(manifest):
     data = records_of(manifest)
     assert data.shapes[-1] == (16, 21) and len(data.shapes) == 3

@@ -54,8 +54,3 @@ def test_texts_that_are_gone_or_of_another_length_are_told(folder):
     assert not translation_manifest.is_whole(folder)
     with pytest.raises(ValueError, match="--data_dir is missing: give a folder of prepared pairs of sentences"):
         translation_manifest.load(None)
-
-
-def test_a_folder_that_cannot_be_written_is_told(folder):
-    with pytest.raises(ValueError, match="cannot be written"):
-        translation_manifest.save(os.path.join(folder, "manifest.json", "x"), translation_manifest.load(folder))

@@ -11,7 +11,6 @@ import collections
 import dataclasses
 import glob
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,15 +18,20 @@ from typing import Any
 import numpy as np
 
 from tfbigbatch.data import stored_tokens, text_files
+from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
 from tfbigbatch.utils.home import expanded
 
 SPLITS = ("train", "valid", "test")
 END_OF_LINE, UNKNOWN = "<eos>", "<unk>"
-_MANIFEST, _VOCABULARY = "manifest.json", "vocab.txt"
-_COMMAND = "tfbigbatch prepare-ptb --source=FOLDER_WITH_THE_TEXTS --output_dir=PREPARED"
-_AGAIN = f"Remove the folder and prepare it again: {_COMMAND}"
+KIND = manifests.Kind(
+    content="a corpus of words",
+    format=1,
+    what="corpus",
+    command="tfbigbatch prepare-ptb --source=FOLDER_WITH_THE_TEXTS --output_dir=PREPARED",
+)
+_VOCABULARY = "vocab.txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,39 +54,24 @@ class Corpus:
         return np.bincount(self.train, minlength=len(self.vocabulary))
 
 
-def require(data_dir: str | None) -> dict[str, Any]:
-    """The content of a prepared corpus' manifest.json, not yet checked against its files.
-
-    Raises:
-      ValueError: the folder is not prepared.
-    """
-    if data_dir is None:
-        raise InputError(f"--data_dir is missing: give a prepared corpus. To prepare one: {_COMMAND}")
-    manifest = _manifest(expanded(data_dir))
-    if manifest is None or not isinstance(manifest.get("sha256"), dict):
-        raise InputError(
-            f"--data_dir={data_dir} is not a prepared corpus: it has no {_MANIFEST} of one. "
-            f"Prepare one, then pass --data_dir=PREPARED: {_COMMAND}"
-        )
-    return manifest
-
-
 def load(data_dir: str | None) -> Corpus:
     """The corpus that `prepare` wrote into `data_dir`.
 
     Raises:
       ValueError: the folder is not prepared, or a file is damaged.
     """
-    digests = require(data_dir)["sha256"]
-    assert data_dir is not None
-    data_dir = expanded(data_dir)
-    parts = {split: stored_tokens.read_array(data_dir, f"{split}.npy", digests.get(split), _AGAIN) for split in SPLITS}
-    path = os.path.join(data_dir, _VOCABULARY)
-    try:
+    digests = manifests.require(data_dir, KIND).get("sha256")
+    if data_dir is None or not isinstance(digests, dict):
+        raise InputError(f"{data_dir}: {manifests.MANIFEST} is damaged. {KIND.again}")
+    folder = expanded(data_dir)
+    parts = {
+        split: stored_tokens.read_array(folder, f"{split}.npy", digests.get(split), KIND.again) for split in SPLITS
+    }
+    path = os.path.join(folder, _VOCABULARY)
+    with files.reading_errors(path):
         content = files.read_bytes(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error}). {_AGAIN}") from None
-    stored_tokens.check_vocabulary(path, hashlib.sha256(content).hexdigest(), digests.get("vocabulary"), _AGAIN)
+    digest = hashlib.sha256(content).hexdigest()
+    stored_tokens.check_vocabulary(path, digest, digests.get("vocabulary"), KIND.again)
     return Corpus(**parts, vocabulary=tuple(content.decode().split("\n")[:-1]))
 
 
@@ -129,12 +118,12 @@ def prepare(
         )
     sources = {split: {"file": os.path.basename(texts[split]), "sha256": _sha256(texts[split])} for split in SPLITS}
     asked = {"sources": sources, "asked_vocabulary_size": vocabulary_size}
-    before = _manifest(output_dir)
-    if before is not None and not overwrite:
-        if all(before.get(name) == value for name, value in asked.items()):
-            return before, True
+    before, path = manifests.read(output_dir, KIND), os.path.join(output_dir, manifests.MANIFEST)
+    if before and not overwrite and all(before.get(name) == value for name, value in asked.items()):
+        return before, True
+    if os.path.exists(path) and not (before and overwrite):
         raise InputError(
-            f"--output_dir={output_dir} holds a corpus of other texts or of another vocabulary size. "
+            f"--output_dir={output_dir} holds a corpus of other texts or of another vocabulary size, or another set. "
             "Choose another folder, or pass --overwrite."
         )
     words = _vocabulary(texts["train"], vocabulary_size)
@@ -143,21 +132,21 @@ def prepare(
         os.makedirs(output_dir, exist_ok=True)
         if before is not None:
             # A crash from here on leaves no folder that mixes two corpora.
-            os.remove(os.path.join(output_dir, _MANIFEST))
+            os.remove(path)
     except OSError as error:
         raise InputError(f"--output_dir={output_dir} cannot be written: {error.strerror or error}.") from None
     lines = "".join(f"{word}\n" for word in words).encode()
     stored_tokens.write(output_dir, _VOCABULARY, lines)
     digests = {split: stored_tokens.write_array(output_dir, f"{split}.npy", ids) for split, (ids, _) in encoded.items()}
-    manifest: dict[str, Any] = {
+    fields: dict[str, Any] = {
         **asked,
         "vocabulary_size": len(words),
         "tokens": {split: len(tokens) for split, (tokens, _) in encoded.items()},
         "unknown": {split: unknown for split, (_, unknown) in encoded.items()},
         "sha256": {**digests, "vocabulary": hashlib.sha256(lines).hexdigest()},
     }
-    stored_tokens.write(output_dir, _MANIFEST, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
-    return manifest, False
+    manifests.save(output_dir, KIND, {}, fields)
+    return manifests.read(output_dir, KIND) or {}, False
 
 
 def _vocabulary(path: str, size: int | None) -> dict[str, int]:
@@ -202,17 +191,3 @@ def _sha256(path: str) -> str:
     if size == 0:
         raise InputError(f"{path} is empty. {expected}")
     return digest
-
-
-def _manifest(folder: str) -> dict[str, Any] | None:
-    path = os.path.join(folder, _MANIFEST)
-    try:
-        with files.open_regular(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}). {_AGAIN}") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path} holds a {type(content).__name__}; expected a dictionary. {_AGAIN}")
-    return content
