@@ -38,7 +38,7 @@ from tfbigbatch.data import tokenizer as wordpieces
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import existing as existing_bert
 from tfbigbatch.data.bert.prepare import prepare as prepare_bert
-from tfbigbatch.data.bert.prepare.options import Options as BertOptions
+from tfbigbatch.data.bert.prepare.shards import Options as BertOptions
 from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.dataset import ImageRecords
@@ -51,7 +51,7 @@ from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import vocabulary as pieces
 from tfbigbatch.data.translation.dataset import TranslationRecords
 from tfbigbatch.data.translation.prepare import prepare as prepare_translation
-from tfbigbatch.data.translation.prepare.options import Options as TranslationOptions
+from tfbigbatch.data.translation.prepare.shards import Options as TranslationOptions
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.export.run import class_names
@@ -406,12 +406,10 @@ def read_mnist(folder, choices):
 
 SENTENCES = bert_sets.plain(8)
 WIKI = " = The cat = \n\n {} \n\n = = Dog = = \n\n the dog ran . \n".format(" ".join(SENTENCES.split()))
-DOCS = f'<doc id="1" title="Cat">\nCat\n\n{SENTENCES}\n</doc>\n<doc id="2">\nthe end.\n</doc>\n'
 # A corpus in each of the layouts that are understood, and packed.
 CORPORA = {
     "text.txt": SENTENCES.encode(),
     "wiki.tokens": WIKI.encode(),
-    "wiki_00": DOCS.encode(),
     "text.jsonl": "".join(json.dumps({"text": part}) + "\n" for part in SENTENCES.split("\n\n")).encode(),
     "text.txt.gz": gzip.compress(SENTENCES.encode()),
 }
@@ -468,7 +466,7 @@ def read_bert_set(folder, choices):
 
 def make_vocabularies(folder):
     bert_sets.write_vocabulary(folder)
-    (folder / "pieces.model").write_bytes(translation_sets.small_vocabulary().model)
+    (folder / "pieces.model").write_bytes(translation_sets.small_vocabulary().content)
 
 
 def read_vocabularies(folder, choices):
@@ -502,7 +500,7 @@ def make_prepared_words(folder):
 def make_parallel_texts(folder):
     translation_sets.pair(folder, "train", 30)
     translation_sets.pair(folder, "held", 30)
-    (folder / "vocabulary.model").write_bytes(translation_sets.small_vocabulary().model)
+    (folder / "vocabulary.model").write_bytes(translation_sets.small_vocabulary().content)
 
 
 def prepare_parallel_texts(folder, choices):
@@ -585,16 +583,13 @@ def read_glue_predictions(folder, choices):
 
 def make_questions(folder):
     made_squad.write(folder / "squad.json", version_2=True)
-    for level in race.LEVELS:
-        os.makedirs(folder / "dev" / level)
-        write_json(folder / "dev" / level / "1.txt.json", PASSAGE)
+    write_json(folder / "passage.json", PASSAGE)
 
 
 def read_questions(folder, choices):
     tokenizer = made_vocabulary.tokenizer(folder / "vocab.txt")
-    for level in race.LEVELS:
-        # Named as JSON, so that what it holds is damaged.
-        os.replace(folder / "dev" / level / "1.txt.json", folder / "dev" / level / "1.txt")
+    members = {f"RACE/dev/{level}/1.txt": (folder / "passage.json").read_bytes() for level in race.LEVELS}
+    (folder / "RACE.tar.gz").write_bytes(image_sets.tar_of(members, mode="w:gz"))
     questions = race.read(str(folder), "dev")
     firsts = [tokenizer.ids(question.article) for question in questions]
     seconds = [tokenizer.ids(f"{question.text} {question.options[0]}") for question in questions]
@@ -617,7 +612,7 @@ def make_squad_predictions(folder):
 def read_squad_predictions(folder, choices):
     predictions, odds = (files.read_json_dictionary(str(folder / f"{name}.json")) for name in ("predictions", "odds"))
     answers = {"a": ["Broncos of Denver", "Broncos"], "b": ["24-10"], "c": []}
-    scores = squad_scores.scores(answers, predictions, no_answer=True, odds=odds, threshold=0.5)
+    scores = squad_scores.scores(answers, predictions, no_answer=True, odds=odds)
     assert 0.0 <= scores["f1"] <= 100.0 and scores["total"] == 3
 
 
