@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tfbigbatch.data.bert import fake
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.errors import InputError
@@ -103,8 +104,6 @@ class BertPretraining(BertTask):
 
     def _manifest(self, folder: str, data_dir: str | None, use_fake_data: bool) -> Any:
         if use_fake_data:
-            from tfbigbatch.data.bert import fake
-
             # Lives as long as the task: its records are read from it.
             self._made_up = tempfile.TemporaryDirectory()
             return fake.pretraining(self._made_up.name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbigbatch.data.records import manifest as manifests
+from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, normalised
 from tfbigbatch.errors import InputError
@@ -105,8 +106,6 @@ class Gnmt(Task):
         self._max_decoded = options.pop("max_decoded")
         self._bleu = {name: options.pop(name) for name in ("lowercase", "tokenize")}
         if use_fake_data:
-            from tfbigbatch.data.translation import fake
-
             # Lives as long as the task: its records are read from it.
             self._made_up = tempfile.TemporaryDirectory()
             manifest = fake.pairs(self._made_up.name)

@@ -135,18 +135,6 @@ def test_masks_are_made_anew_in_each_epoch_whatever_the_hosts(manifest, whole):
     assert len(set(theirs)) == 96 and all(mine[number] == row.tolist() for number, row in zip(theirs, shared))
 
 
-def test_whole_words_are_masked_together(manifest):
-    batches = train(records_of(manifest, whole_word=True), 0, 7)
-    positions, weights = together(batches, 0, "masked_lm_positions"), together(batches, 2, "masked_lm")
-    ids = unmasked(batches)
-    hidden = np.zeros(ids.shape, bool)
-    rows, slots = np.nonzero(weights)
-    hidden[rows, positions[rows, slots]] = True
-    goes_on = np.array(VOCABULARY.continues)[ids[:, 1:]] & (ids[:, :-1] > MASK)
-    assert goes_on.any() and hidden.any()
-    np.testing.assert_array_equal(hidden[:, 1:][goes_on], hidden[:, :-1][goes_on])
-
-
 def test_masks_that_were_written_stay(tmp_path):
     manifest = write(tmp_path, "static_whole_word")
     batches = train(records_of(manifest))

@@ -33,11 +33,6 @@ def test_a_normalised_line_comes_back_as_it_is(learnt, line):
     assert all(number > END for number in ids) and bool(ids) == bool(normalised(line))
 
 
-def test_white_space_alone_is_normalised():
-    assert normalised("  A\u00a0b \t\x85 C \n") == "A b C"
-    assert normalised("ﬁ ① e\u0301") == "ﬁ ① e\u0301"
-
-
 def test_text_ends_at_its_end_and_has_no_special_pieces(learnt):
     [ids] = learnt.ids(["the dog"])
     assert learnt.text([BEGIN, *ids, END, *ids, PAD]) == "the dog" and learnt.text([END]) == learnt.text([]) == ""

@@ -180,9 +180,7 @@ def test_a_single_document_has_no_random_segments(tmp_path):
     "options, said",
     [
         ({"vocab_file": None}, "either --vocab_file=FILE or --train_vocab_size"),
-        ({"train_vocab_size": 500}, "and not both"),
         ({"validation_share": 1.0}, "--validation_share=1.0: expected 0 to less than 1"),
-        ({"max_seq_length": 4}, "--max_seq_length=4: expected 5 or more"),
     ],
 )
 def test_options_are_checked(options, said):

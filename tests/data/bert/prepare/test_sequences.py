@@ -66,19 +66,6 @@ def test_without_another_document_every_segment_is_the_next():
     assert alone == [[([1, 2, 3], [5, 6], 1)]] * 3
 
 
-@pytest.mark.parametrize("sizes, length", [((30, 10), 20), ((10, 30), 20), ((20, 20), 25), ((50, 1), 20), ((1, 50), 4)])
-def test_the_longer_segment_is_cut_first_at_either_end(sizes, length):
-    fronts = []
-    for seed in range(300):
-        a, b = sequences._cut(*(list(range(size)) for size in sizes), length, random.Random(seed))
-        expected = list(sizes)
-        while sum(expected) > length:
-            expected[0 if expected[0] > expected[1] else 1] -= 1
-        assert [len(a), len(b)] == expected and is_run(a) and is_run(b)
-        fronts.append((a[0] + b[0]) / (sum(sizes) - length))
-    np.testing.assert_allclose(np.mean(fronts), 0.5, atol=0.1)
-
-
 @pytest.mark.parametrize("short_fraction", [0.0, 0.3])
 def test_runs_cover_the_document_once_and_in_order(short_fraction):
     text = document(1)

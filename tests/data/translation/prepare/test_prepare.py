@@ -167,19 +167,6 @@ def test_bad_texts_are_told_with_file_and_line(tmp_path, case):
         prepared(tmp_path, [good], test=[bad], vocabulary=model, vocabulary_size=None)
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path):
-    good = pair(tmp_path, "a", 10)
-    with pytest.raises(ValueError, match="nowhere: no such file. Name the files as"):
-        prepared(tmp_path, [(good[0], str(tmp_path / "nowhere"))])
-    packed = write(tmp_path, "cut", [sentence(number, 0) for number in range(50)], packed=True)
-    with open(packed, "r+b") as file:
-        file.truncate(os.path.getsize(packed) - 20)
-    with pytest.raises(ValueError, match="cut.gz cannot be read: Compressed file ended"):
-        prepared(tmp_path, [(packed, good[1])], name="cut")
-    with pytest.raises(ValueError, match="text.gz cannot be read: Not a gzipped file"):
-        prepared(tmp_path, [(write(tmp_path, "text.gz", ["a"]), good[1])], name="text")
-
-
 def test_as_many_targets_as_sources_are_asked_for():
     with pytest.raises(ValueError, match="--source_files names 2 files, --target_files 1: expected a target for each"):
         prepare.splits_of((["a", "b"], ["c"]))
@@ -187,18 +174,6 @@ def test_as_many_targets_as_sources_are_asked_for():
         prepare.splits_of((["a"], ["c"]), test=([], ["c"]))
     with pytest.raises(ValueError, match="Give the training text: --source_files="):
         prepare.splits_of(([], []))
-
-
-@pytest.mark.parametrize(
-    "fields, said",
-    [
-        ({"max_ratio": 0.5}, "--max_ratio=0.5: expected 1 or more"),
-        ({"vocabulary": "x"}, "Give either --vocabulary=FILE or --vocabulary_size=NUMBER, and not both"),
-    ],
-)
-def test_options_are_checked(fields, said):
-    with pytest.raises(ValueError, match=said):
-        translation_sets.options(**fields)
 
 
 @pytest.mark.skipif(
