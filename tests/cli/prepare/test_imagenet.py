@@ -30,9 +30,10 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
         "prepared:",
     ):
         assert said in first.stdout
-    table = [" ".join(line.split()) for line in first.stdout.splitlines()[-4:]]
-    assert table[:2] == ["read used left out", "train images 31 30 1 1 cannot be decoded"]
-    assert table[2] == "validation images 7 7 0" and table[3].startswith("others files 1 0 1 1 not an image by name")
+    accounts = first.stdout.splitlines()[-3:]
+    assert accounts[0] == "train, images: 31 read, 30 used; left out: 1 cannot be decoded"
+    assert accounts[1] == "validation, images: 7 read, 7 used"
+    assert accounts[2].startswith("others, files: 1 read, 0 used; left out: 1 not an image by name")
     again = tfbigbatch(*arguments, "--max_bad_share=0.1")
     assert again.returncode == 0 and "holds these images already" in again.stdout
     other = tfbigbatch(*arguments, "--max_bad_share=0.1", "--seed=3")
