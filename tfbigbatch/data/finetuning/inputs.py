@@ -98,7 +98,7 @@ def of_race(
 def to_train(windows: squad.Windows, source: str) -> Arrays:
     """The windows of SQuAD with a known answer; labels are 'start_positions' and 'end_positions'.
 
-    The questions whose answer is not where the file says are left out and logged, and so are those without an answer.
+    The other questions are left out; those whose answer is not where the file says are logged.
 
     Raises:
       ValueError: no answer is known.
