@@ -116,7 +116,8 @@ def records(split):
         while position < len(content):
             (size,) = tfrecord.LENGTH.unpack_from(content, position)
             end = position + tfrecord.HEADER_BYTES + size
-            yield dict(tfrecord.parsed(memoryview(content)[position + tfrecord.HEADER_BYTES : end]))
+            values = tfrecord.values(content[position + tfrecord.HEADER_BYTES : end])
+            yield {name: found[0] if len(found) else None for name, found in values.items()}
             position = end + tfrecord.FOOTER_BYTES
 
 

@@ -23,6 +23,7 @@ from tfbigbatch.data.language_model import fake as fake_language
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.data.records.dataset import RecordDataset
 from tfbigbatch.data.records.order import HostSlice
+from tfbigbatch.data.sources import image_folder as image_folders
 from tfbigbatch.data.sources.by_index import ByIndex
 from tfbigbatch.data.sources.image_folder import ImageFolder
 from tfbigbatch.data.sources.indexable import Indexable
@@ -142,7 +143,7 @@ def image_folder(folder):
         pixels = np.full([9, 8, 3], 10 * number, np.uint8)
         name = folder / ("dark" if number < 12 else "light") / f"{number:02d}.png"
         name.write_bytes(tf.io.encode_png(pixels).numpy())
-    data = ImageFolder(str(folder), image_size=8)
+    data = image_folders.splits(str(folder), 8)["train"]
     assert data.classes == 2 and data.names == ["dark", "light"]
     return Case(data, 23, lambda features, labels, weights: np.rint(features.mean(axis=(1, 2, 3)) / 10).astype(int))
 

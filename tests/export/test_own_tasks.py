@@ -11,7 +11,7 @@ import tf_keras
 from tests.helpers import preloaded
 from tests.helpers.datasets import image_sets
 from tfbigbatch import experiment, load_run, tasks, train
-from tfbigbatch.data.sources.image_folder import ImageFolder
+from tfbigbatch.data.sources import image_folder
 from tfbigbatch.experiment import files
 from tfbigbatch.export import export_run
 
@@ -91,7 +91,7 @@ def test_a_folder_of_images_takes_the_bytes_of_its_files(tmp_path):
     assert list(exported.files) == ["keras2", "keras3", "saved_model"]
     served = tf.saved_model.load(exported.files["saved_model"]).signatures["serving_default"]
     found = served(image=tf.constant(list(images.values())))
-    read = ImageFolder(folder, image_size=8)
+    read = image_folder.splits(folder, image_size=8)["train"]
     images, _ = read.fetch(tf.range(len(read), dtype=tf.int64))
     np.testing.assert_allclose(found["logits"], load_run(tmp_path / "run").network(images), rtol=1e-4, atol=1e-3)
     assert set(found["class_name"].numpy()) <= {name.encode() for name in image_sets.CLASSES}

@@ -28,7 +28,6 @@ class ImageClassification(Task):
     models = image_models.Names()
     data_defaults = {
         "min_area": 0.08,
-        "reduced_decoding": False,
         "central_share": 0.875,
         "resizer": "tensorflow",
         "shuffle_window": 8192,

@@ -21,7 +21,7 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     first = tfbigbatch(*arguments, "--max_bad_share=0.1")
     assert first.returncode == 0, first.stderr
     assert (
-        "train/ by class, val/: 3 classes, 31 train images in 2 shards, 7 validation images in 1 shard" in first.stdout
+        "train/, val/ by class: 3 classes, 31 train images in 2 shards, 7 validation images in 1 shard" in first.stdout
     )
     for said in (
         f"left out  {bad}: ",
@@ -45,7 +45,7 @@ def test_wrong_flags_are_explained(tmp_path):
     shards = tfbigbatch(COMMAND, f"--source={tmp_path}", f"--output_dir={tmp_path}/../out", "--shards=train=3")
     assert shards.returncode == 1 and "--shards=train=3: expected such as train:1024,validation:128" in shards.stderr
     source = tfbigbatch(COMMAND, f"--source={tmp_path}/nowhere", f"--output_dir={tmp_path}/out")
-    assert source.returncode == 1 and "does not exist. Understood are" in source.stderr
+    assert source.returncode == 1 and "nowhere is no folder. Understood are" in source.stderr
 
 
 def test_images_are_stored_smaller(tmp_path):

@@ -31,34 +31,15 @@ def test_tensorflow_reads_the_frames_of_records_of_any_length(tmp_path):
     assert [record.numpy() for record in tf.data.TFRecordDataset(str(path))] == records
 
 
-FEATURES = {"image/encoded": b"\xff\xd8" * 5000, "empty": b"", "zero": 0, "one": 1, "large": 2**62, "minus": -1}
-
-
-def plain(record):
-    parsed = dict(tfrecord.parsed(memoryview(record)))
-    return {name: bytes(value) if isinstance(value, memoryview) else value for name, value in parsed.items()}
-
-
-def test_examples_are_parsed_as_we_and_as_tensorflow_write_them():
-    ours = tfrecord.example(FEATURES)
-    assert plain(ours) == FEATURES
-    example = tf.train.Example.FromString(ours)
-    example.features.feature["floats"].float_list.value.extend([1.0, 2.0])
-    example.features.feature["none"].CopyFrom(tf.train.Feature())
-    example.features.feature["many"].int64_list.value.extend([300, 2])
-    assert plain(example.SerializeToString()) == {**FEATURES, "floats": None, "none": None, "many": 300}
-
-
-@pytest.mark.parametrize("record", [b"hello, this is no example", tfrecord.example(FEATURES)[:-3], b"\x0a\xff"])
+@pytest.mark.parametrize("record", [b"hello, this is no example", tfrecord.example({"a": 1})[:-3], b"\x0a\xff"])
 def test_what_is_no_example_is_refused(record):
     with pytest.raises(ValueError, match="no tf.train.Example"):
-        plain(record)
+        tfrecord.values(record)
 
 
 def test_one_feature_of_bytes_is_taken_or_missed():
-    record = tfrecord.example(FEATURES)
-    assert bytes(tfrecord.bytes_of(record, "image/encoded")) == FEATURES["image/encoded"]
-    assert bytes(tfrecord.bytes_of(record, "empty")) == b""
+    record = tfrecord.example({"image": b"\xff\xd8" * 50, "empty": b"", "one": 1})
+    assert tfrecord.bytes_of(record, "image") == b"\xff\xd8" * 50 and tfrecord.bytes_of(record, "empty") == b""
     for name in ("one", "other"):
         with pytest.raises(ValueError, match=f"no feature '{name}' of bytes"):
             tfrecord.bytes_of(record, name)
@@ -76,8 +57,6 @@ def test_examples_with_lists_are_counted_without_tensorflow():
     example = tf.train.Example.FromString(tfrecord.example(features))
     example.features.feature["none"].CopyFrom(tf.train.Feature())
     assert dict(tfrecord.counted(example.SerializeToString()))["none"] == 0
-    with pytest.raises(ValueError, match="no tf.train.Example"):
-        dict(tfrecord.counted(b"hello, this is no example"))
 
 
 def test_an_example_has_the_bytes_that_tensorflow_gives_it():

@@ -8,7 +8,7 @@ import tf_keras
 
 from tfbigbatch import tasks
 from tfbigbatch.data.in_memory.arrays import Arrays
-from tfbigbatch.data.sources import image_folder, splits
+from tfbigbatch.data.sources import splits
 from tfbigbatch.data.sources.tf_data import TfDataExamples
 
 NUMBERS = np.arange(10, dtype=np.float32)
@@ -76,27 +76,3 @@ def test_a_tf_data_function_with_fewer_examples_than_it_said_fails():
     batches = train.training_batches(tf.distribute.InputContext(), batch_size=6, seed=0, first_step=0, last_step=2)
     with pytest.raises(tf.errors.FailedPreconditionError, match="expected to contain 12 elements"):
         list(batches)
-
-
-def test_the_folders_of_images_are_splits_or_classes(tmp_path):
-    def write(folder, name, ending="png"):
-        path = tmp_path / folder
-        path.mkdir(parents=True, exist_ok=True)
-        (path / f"{name}.{ending}").write_bytes(tf.io.encode_png(np.zeros([4, 4, 3], np.uint8)).numpy())
-
-    for number in range(3):
-        write("a/cats", number)
-        write("b/train/cats", number)
-        write("b/train/dogs", number)
-    write("b/val/dogs", 0)
-    write("a/cats", "notes", "txt")
-    assert len(image_folder.splits(str(tmp_path / "a"), 4)["train"]) == 3
-    found = image_folder.splits(str(tmp_path / "b"), 4)
-    assert set(found) == {"train", "validation"} and found["validation"]._labels.tolist() == [1]
-    write("b/val/birds", 0)
-    with pytest.raises(ValueError, match="has the classes birds, which the training images do not have"):
-        image_folder.splits(str(tmp_path / "b"), 4)
-    with pytest.raises(ValueError, match="has no folders"):
-        image_folder.splits(str(tmp_path / "a" / "cats"), 4)
-    with pytest.raises(ValueError, match="is no folder"):
-        image_folder.splits(str(tmp_path / "none"), 4)

@@ -23,7 +23,7 @@ class ImageRecords(RecordDataset):
       split: Split of the manifest.
       manifest: Manifest of the prepared folder.
       image_size: height and width of the images, in pixels.
-      min_area, reduced_decoding: see `jpeg.random_crops`.
+      min_area: see `jpeg.random_crops`.
       central_share: the fraction of the shorter side that evaluation keeps, see `jpeg.centre_crops`.
       resizer: "tensorflow", or "opencv": up to a fifth less processor time a picture, and a pixel that may differ by
         one or two of 255. OpenCV is called through Python, so not on another host than Python's.
@@ -40,7 +40,6 @@ class ImageRecords(RecordDataset):
         *,
         image_size: int,
         min_area: float = 0.08,
-        reduced_decoding: bool = False,
         central_share: float = 0.875,
         resizer: str = "tensorflow",
         shuffle_window: int = 8192,
@@ -50,7 +49,7 @@ class ImageRecords(RecordDataset):
         super().__init__(split, shuffle_window=shuffle_window, **options)
         self._manifest = manifest
         self._size: dict[str, Any] = {"image_size": image_size, "resizer": resizer}
-        self._random: dict[str, Any] = {"min_area": min_area, "reduced_decoding": reduced_decoding}
+        self._min_area = min_area
         self._central_fraction = central_share
 
     @property
@@ -82,7 +81,7 @@ class ImageRecords(RecordDataset):
             # The crop of a record in an epoch is the same on any number of hosts.
             run = tf.fill(tf.shape(numbers), tf.constant(seed, tf.int64))
             seeds = tf.stack([run, epochs * len(self) + numbers], axis=-1)
-            images = jpeg.random_crops(encoded, seeds, **self._size, **self._random)
+            images = jpeg.random_crops(encoded, seeds, min_area=self._min_area, **self._size)
         return images, tf.cast(labels, tf.int32), tf.cast(there, tf.float32)
 
     def _batches(self, *arguments: Any) -> tf.data.Dataset:

@@ -33,7 +33,6 @@ def random_crops(
     *,
     image_size: int,
     min_area: float = 0.08,
-    reduced_decoding: bool = False,
     resizer: str = "tensorflow",
 ) -> tf.Tensor:
     """Crops of random area and shape, flipped at random (Szegedy et al. 2015, arXiv:1409.4842, section 6).
@@ -44,8 +43,6 @@ def random_crops(
       image_size: height and width of the result, in pixels.
       min_area: the smallest fraction of the image's area that is kept; the largest is 1. The crop's width is 3/4 to
         4/3 of its height.
-      reduced_decoding: where the crop is at least twice `image_size` in both sides, decode it at a half, a
-        quarter or an eighth of its size, by its low frequencies alone.
       resizer: one of RESIZERS.
 
     Returns:
@@ -59,7 +56,7 @@ def random_crops(
         flips = tf.random.stateless_uniform([], seed + 1, maxval=2, dtype=tf.int32) == 1
         return *random_window(one, seed, min_area), flips
 
-    return _crops(window, (encoded, seeds), image_size, resizer, reduced_decoding)
+    return _crops(window, (encoded, seeds), image_size, resizer)
 
 
 def centre_crops(
@@ -95,7 +92,6 @@ def _crops(
     elements: tuple[tf.Tensor, ...],
     image_size: int,
     resizer: str,
-    reduced_decoding: bool = False,
 ) -> tf.Tensor:
     """Crops of JPEGs, the first of `elements`; `window` gives (begin, size, whether it is flipped) of one element.
 
@@ -105,17 +101,14 @@ def _crops(
     """
     if resizer == "opencv":
         windows = [window(*one) for one in zip(*map(tf.unstack, elements), strict=True)]
-        images = [
-            _decoded_window(one, begin, size, image_size, reduced_decoding)
-            for one, (begin, size, _) in zip(tf.unstack(elements[0]), windows)
-        ]
+        images = [_decoded_window(one, begin, size) for one, (begin, size, _) in zip(tf.unstack(elements[0]), windows)]
         return _resized_by_opencv(
             images, tf.stack([False if flips is None else flips for *_, flips in windows]), image_size
         )
 
     def crop(one: tuple[tf.Tensor, ...]) -> tf.Tensor:
         begin, size, flips = window(*one)
-        image = resized_window(one[0], begin, size, image_size, reduced_decoding=reduced_decoding)
+        image = resized_window(one[0], begin, size, image_size)
         # Flipped after it is resized, when it is small.
         return image if flips is None else tf.cond(flips, lambda: tf.reverse(image, [1]), lambda: image)
 
@@ -137,11 +130,9 @@ def random_window(encoded: tf.Tensor, seed: tf.Tensor, min_area: float) -> tuple
     return begin[:2], size[:2]
 
 
-def resized_window(
-    encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor, image_size: int, *, reduced_decoding: bool = False
-) -> tf.Tensor:
+def resized_window(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor, image_size: int) -> tf.Tensor:
     """uint8 [image_size, image_size, 3]: a window of a JPEG, decoded alone and resized bilinearly."""
-    image = _decoded_window(encoded, begin, size, image_size, reduced_decoding)
+    image = _decoded_window(encoded, begin, size)
     # tf.image.resize is this op behind a dozen small ones, which take as long as a tenth of the decoding. From
     # uint8 the result is that from float32, without writing and reading four times the bytes.
     image = tf.raw_ops.ResizeBilinear(images=image[None], size=[image_size, image_size], half_pixel_centers=True)[0]
@@ -149,21 +140,10 @@ def resized_window(
     return tf.cast(image + 0.5, tf.uint8)
 
 
-def _decoded_window(
-    encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor, image_size: int, reduced_decoding: bool
-) -> tf.Tensor:
-    """uint8 [height, width, 3]: the window at its own size, or the reduced one."""
-
-    def decoded(ratio: int) -> tf.Tensor:
-        # The window is in pixels of the reduced image.
-        window = tf.concat([begin // ratio, size // ratio], axis=0)
-        return tf.image.decode_and_crop_jpeg(encoded, window, channels=3, ratio=ratio, dct_method=_DCT_METHOD)
-
-    if not reduced_decoding:
-        return decoded(1)
-    times = tf.reduce_min(size) // image_size
-    halvings = tf.reduce_sum(tf.cast(times >= [2, 4, 8], tf.int32))
-    return tf.switch_case(halvings, [lambda ratio=ratio: decoded(ratio) for ratio in (1, 2, 4, 8)])
+def _decoded_window(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """uint8 [height, width, 3]: a window of a JPEG, decoded alone."""
+    window = tf.concat([begin, size], axis=0)
+    return tf.image.decode_and_crop_jpeg(encoded, window, channels=3, dct_method=_DCT_METHOD)
 
 
 def _resized_by_opencv(images: Sequence[tf.Tensor], flips: tf.Tensor, image_size: int) -> tf.Tensor:

@@ -22,11 +22,11 @@ import filelock
 from tfbigbatch.data.records import manifest, shards
 from tfbigbatch.data.records.manifest import MANIFEST
 from tfbigbatch.data.records.shards import PROGRESS, Shard
-from tfbigbatch.errors import InputError, Preempted
+from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes as workers
 from tfbigbatch.utils.files import atomic_write, open_regular
 
-_FINGERPRINT, _LOCK, _FAILED = "plan.json", "lock", "failed"
+_FINGERPRINT, _LOCK = "plan.json", "lock"
 
 
 class Preparation(abc.ABC):
@@ -119,9 +119,8 @@ def prepare(
         tasks = job.tasks(folder, say)
         written = [task.path for task in tasks if isinstance(task, Shard)]
         _claim(folder, job.fingerprint, before, [*manifest.paths(folder, job.splits), *written])
-        with _marking_failure(folder):
-            results = run(job.function, tasks, size=job.size, done=job.done, unit=job.unit, processes=processes)
-            job.save(folder, results, say)
+        results = run(job.function, tasks, size=job.size, done=job.done, unit=job.unit, processes=processes)
+        job.save(folder, results, say)
         return manifest.read(folder, job.kind) or {}, False
 
 
@@ -246,10 +245,11 @@ def _claimed_for(folder: str, fingerprint: dict[str, Any], overwrite: bool) -> s
     before = _read(progress_path(folder, _FINGERPRINT))
     if before is None:
         return None
-    if before.get("digest") != fingerprint["digest"] and not overwrite and not _is_abandoned(folder):
+    made = _records(folder) or os.path.exists(os.path.join(folder, MANIFEST))
+    if before.get("digest") != fingerprint["digest"] and made and not overwrite:
         raise InputError(
-            f"--output_dir={folder} holds what was {_difference(before, fingerprint)}. "
-            "Choose another folder, or pass --overwrite."
+            f"--output_dir={folder} holds what was prepared with other options ({before.get('options')}; now "
+            f"{fingerprint['options']}), or from another source. Choose another folder, or pass --overwrite."
         )
     return str(before.get("digest"))
 
@@ -273,22 +273,6 @@ def _claim(folder: str, fingerprint: dict[str, Any], before: str | None, writes:
                 )
             text = json.dumps(fingerprint, indent=1) + "\n"
             atomic_write(progress_path(folder, _FINGERPRINT), lambda file: file.write(text.encode()))
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(progress_path(folder, _FAILED))
-
-
-@contextlib.contextmanager
-def _marking_failure(folder: str) -> Iterator[None]:
-    """Marks a claimed folder of a command that fails: a corrected one, of another fingerprint, may then claim it."""
-    try:
-        yield
-    except Preempted:
-        raise
-    except Exception:
-        # As far as that is possible: the disk may be full.
-        with contextlib.suppress(OSError), open(progress_path(folder, _FAILED), "wb"):
-            pass
-        raise
 
 
 @contextlib.contextmanager
@@ -299,30 +283,10 @@ def _writing(folder: str) -> Iterator[None]:
         raise InputError(f"--output_dir={folder} cannot be written: {error.strerror or error}.") from None
 
 
-def _is_abandoned(folder: str) -> bool:
-    """True if nothing is lost with a claimed folder: it has no dataset, and no shards but those of a failed command."""
-    if os.path.exists(os.path.join(folder, MANIFEST)):
-        return False
-    return os.path.exists(progress_path(folder, _FAILED)) or not _records(folder)
-
-
 def _records(folder: str) -> list[str]:
     """The records of the shards that were written."""
     found = glob.glob(os.path.join(glob.escape(os.path.join(folder, PROGRESS)), "*.json"))
     return [path for path in found if os.path.basename(path) != _FINGERPRINT]
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """The words for how two fingerprints differ."""
-    old, new = before.get("options", {}), now["options"]
-    changed = [
-        f"{name} {old.get(name)}, now {new.get(name)}"
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
-    ]
-    if changed:
-        return f"prepared with other options ({'; '.join(changed)})"
-    return f"prepared from another source ({before.get('source')}), or its files have changed since"
 
 
 def _remove(folder: str) -> None:

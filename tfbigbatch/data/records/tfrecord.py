@@ -16,7 +16,6 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message, message_fa
 
 LENGTH, CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 HEADER_BYTES, FOOTER_BYTES = LENGTH.size + CHECKSUM.size, CHECKSUM.size
-_VARINT, _EIGHT_BYTES, _DELIMITED, _FOUR_BYTES = 0, 1, 2, 5  # the wire types of protocol buffers
 # tensorflow/core/example/example.proto and feature.proto.
 _EXAMPLE_PROTO = """
     name: "example.proto" package: "tensorflow" syntax: "proto3"
@@ -118,81 +117,13 @@ def values(record: bytes) -> dict[str, Any]:
     return {name: getattr(found.features.feature[name], kind).value if kind else () for name, kind in kinds.items()}
 
 
-def parsed(record: memoryview) -> Iterator[tuple[str, memoryview | int | None]]:
-    """The features of a serialized tf.train.Example, one by one, without reading large values.
-
-    Own code, since the library copies a whole message: to index ImageNet it would read 140 GB in place of 1.
-
-    Yields:
-      (name, value): the first value of each feature, a memoryview for bytes and an int for int64; None
-      where it has none, or is of floats.
-
-    Raises:
-      ValueError: it is not an Example.
-    """
-    try:
-        for number, features in _fields(record):
-            if number == 1:
-                for _, entry in _fields(features):
-                    # A name or a feature that is empty may be left out.
-                    parts = dict(_fields(entry))
-                    yield str(parts.get(1, b""), "utf-8"), _first_value(parts.get(2, b""))
-    except (IndexError, TypeError) as error:
-        raise ValueError(f"no tf.train.Example: {error}") from None
-
-
-def bytes_of(record: bytes, name: str) -> memoryview:
+def bytes_of(record: bytes, name: str) -> bytes:
     """The bytes of one feature of a serialized tf.train.Example.
 
     Raises:
       ValueError: it is not an Example, or has no such feature of bytes.
     """
-    found = dict(parsed(memoryview(record))).get(name)
-    if not isinstance(found, memoryview):
+    found = values(record).get(name, ())
+    if not found or not isinstance(found[0], bytes):
         raise ValueError(f"no feature {name!r} of bytes")
-    return found
-
-
-def _fields(message: Any) -> Iterator[tuple[int, Any]]:
-    """(number, value) of each field of a message: an int of a varint, else a memoryview."""
-    position = 0
-    while position < len(message):
-        key, position = _read_varint(message, position)
-        kind = key & 7
-        value: Any
-        if kind == _VARINT:
-            value, position = _read_varint(message, position)
-        elif kind in (_EIGHT_BYTES, _FOUR_BYTES, _DELIMITED):
-            size = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}.get(kind)
-            if size is None:
-                size, position = _read_varint(message, position)
-            value, position = message[position : position + size], position + size
-            if position > len(message):
-                raise ValueError("no tf.train.Example: a field is longer than what holds it")
-        else:
-            raise ValueError(f"no tf.train.Example: a field of wire type {kind}")
-        yield key >> 3, value
-
-
-def _read_varint(message: Any, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[position]
-        value |= (byte & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 0x80:
-            return value, position
-        # Ten bytes hold 64 bits. A number of megabytes would take minutes.
-        if shift >= 70:
-            raise ValueError("no tf.train.Example: a number of more than 64 bits")
-
-
-def _first_value(feature: Any) -> memoryview | int | None:
-    for number, values in _fields(feature):
-        for _, value in _fields(values):
-            if number == 3:
-                # Several varints in one field where they are packed, as they are by default.
-                value = value if isinstance(value, int) else _read_varint(value, 0)[0]
-                return value - (1 << 64) if value >> 63 else value
-            return value if number == 1 else None
-    return None
+    return found[0]

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import mmap
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import layouts
 from tfbigbatch.data.records import index, preparation, tfrecord
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import open_regular
 
-_NAME = re.compile(
-    r"(?P<set>.*-)?(?P<split>train|validation|val|test)(\.tfrecords?)?-(?P<number>\d{5})-of-(?P<of>\d{5})(\.tfrecords?)?"
-)
-_SPLITS = {"train": "train", "validation": "validation", "val": "validation"}
+_NAME = re.compile(r"(.*-)?(train|validation)(\.tfrecords?)?-(?P<number>\d{5})-of-(?P<of>\d{5})(\.tfrecords?)?")
 # tensorflow_datasets names the classes in this file beside the records.
 _CLASSES = "label.labels.txt"
 # Labels are consecutive: one above this is damage, and a list of classes up to it would fill memory.
@@ -63,40 +60,26 @@ def find(source: str) -> dict[str, list[str]] | None:
     Raises:
       ValueError: a file of a set is missing, there are several sets, or none for training.
     """
-    folder = _innermost(source)
-    if folder is None:
-        return None
-    sets: dict[tuple[str, str | None, str, int], dict[int, str]] = collections.defaultdict(dict)
-    for name in os.listdir(folder):
+    found: dict[str, list[str]] = {"train": [], "validation": []}
+    for name in sorted(os.listdir(source)) if os.path.isdir(source) else ():
         match = _NAME.fullmatch(name)
-        if match and (split := _SPLITS.get(match["split"])):
-            sets[split, match["set"], match["split"], int(match["of"])][int(match["number"])] = name
-    if not sets:
+        if match:
+            names = found[match[2]]
+            if int(match["number"]) != len(names):
+                raise InputError(
+                    f"{source} has {name}, but not the {match[2]} file of number {len(names):05d}; expected one whole "
+                    "set of files for each split."
+                )
+            names.append(os.path.join(os.path.abspath(source), name))
+    if not found["train"]:
+        if found["validation"]:
+            raise InputError(f"{source} has TFRecords for validation, but none for training.")
         return None
-    found: dict[str, list[str]] = {}
-    for (split, _, _, total), names in sorted(sets.items(), key=str):
-        if split in found:
-            raise InputError(f"--source={source} has several sets of {split} files, such as {names.popitem()[1]}.")
-        missing = sorted(set(range(total)) - set(names))
-        if missing:
-            raise InputError(
-                f"--source={source} has {len(names)} of {total} {split} files, such as {min(names.values())}; missing "
-                f"is the one of number {missing[0]:05d}{f', and {len(missing) - 1} more' if missing[1:] else ''}."
-            )
-        found[split] = [os.path.join(os.path.abspath(folder), names[number]) for number in range(total)]
-    if "train" not in found:
-        raise InputError(f"--source={source} has TFRecords for validation, but none for training.")
-    return found
-
-
-def _innermost(source: str) -> str | None:
-    """The innermost of nested folders that hold nothing else, as imagenet2012/5.1.0/; None for a file."""
-    while os.path.isdir(source):
-        inside = os.listdir(source)
-        if len(inside) != 1 or not os.path.isdir(os.path.join(source, inside[0])):
-            return source
-        source = os.path.join(source, inside[0])
-    return None
+    for names in filter(None, found.values()):
+        total = int(_NAME.fullmatch(os.path.basename(names[-1]))["of"])  # type: ignore[index]
+        if len(names) != total:
+            raise InputError(f"{source} has {len(names)} of {total} files such as {os.path.basename(names[-1])}.")
+    return {split: names for split, names in found.items() if names}
 
 
 def keys_of(path: str) -> Keys:
@@ -105,14 +88,12 @@ def keys_of(path: str) -> Keys:
     Raises:
       ValueError: it has no record, or one of another layout.
     """
-    names: list[str] = []
-    for _, features in _records(path, index.offsets(path)[:1]):
-        names = sorted(name for name, _ in features)
-        for keys in KINDS:
-            if {keys.image, keys.label} <= set(names):
-                return keys
+    features = next((features for _, features in _records(path, index.offsets(path)[:1])), {})
+    for keys in KINDS:
+        if {keys.image, keys.label} <= features.keys():
+            return keys
     raise InputError(
-        f"{path}: the first record has the features {', '.join(names) or 'of no example'}; expected "
+        f"{path}: the first record has the features {', '.join(sorted(features)) or 'of no example'}; expected "
         + ", or ".join(f"{keys.image} and {keys.label}" for keys in KINDS)
         + "."
     )
@@ -126,19 +107,15 @@ def index_file(task: Task, tick: Callable[[], None]) -> dict[str, Any]:
     Raises:
       ValueError: the file is broken, or a record lacks the image or the label.
     """
-    offsets = index.offsets(task.path)
+    offsets, keys = index.offsets(task.path), task.keys
     names: dict[int, str] = {}
     for offset, features in _records(task.path, offsets):
-        values = dict(features)
-        label = values.get(task.keys.label)
-        if not isinstance(label, int) or not values.get(task.keys.image):
-            raise InputError(
-                f"{task.path}: the record at byte {offset} has no {task.keys.image} (bytes) or no "
-                f"{task.keys.label} (int64)."
-            )
+        image, label = (next(iter(features.get(key, ())), None) for key in (keys.image, keys.label))
+        if not isinstance(label, int) or not isinstance(image, bytes) or not image:
+            raise InputError(f"{task.path}: the record at byte {offset} has no {keys.image} or no {keys.label}.")
         if label not in names:
-            name = values.get(task.keys.synset or "")
-            names[label] = str(name[:_LONGEST_NAME], "utf-8", "replace") if isinstance(name, memoryview) else ""
+            name = next(iter(features.get(keys.synset or "", ())), b"")
+            names[label] = str(name[:_LONGEST_NAME], "utf-8", "replace") if isinstance(name, bytes) else ""
     tick()
     return {"offsets": offsets, "bytes": os.path.getsize(task.path), "names": names}
 
@@ -157,57 +134,43 @@ def classes_of(parts: Mapping[str, list[dict[str, Any]]], keys: Keys, folder: st
     Raises:
       ValueError: a label is out of range, or has two names.
     """
-    merged = {split: _merged(results) for split, results in parts.items()}
-    train = merged["train"]
+    merged: dict[int, str] = {}
+    for result in (result for results in parts.values() for result in results):
+        for label, name in result["names"].items():
+            if merged.setdefault(label, name) != name:
+                raise InputError(
+                    f"Label {label} has the classes {merged[label]!r} and {name!r}."
+                )
+    train = {label for result in parts["train"] for label in result["names"]}
     # The standard records count from 1; a set with label 0 counts from 0.
     offset = 0 if keys.synset is None or 0 in train else 1
     if max(train) > _LARGEST_LABEL:
         raise InputError(f"The train records have the label {max(train)}; expected {_LARGEST_LABEL:,} at most.")
     path = os.path.join(folder, _CLASSES)
-    names = layouts.text_of(path, path).split("\n") if os.path.isfile(path) else []
-    names = [name for name in names if name] or [
-        train.get(label) or str(label) for label in range(offset, max(train) + 1)
-    ]
-    for split, found in merged.items():
-        strange = [label for label in found if not offset <= label < offset + len(names)]
-        if strange:
-            raise InputError(
-                f"The {split} records have the label {strange[0]}; expected {offset} to {offset + len(names) - 1}. "
-                "A split without labels has to be put elsewhere."
-            )
+    names = layouts.text_of(path, path).splitlines() if os.path.isfile(path) else []
+    names = names or [merged.get(label) or str(label) for label in range(offset, max(train) + 1)]
+    strange = [label for label in merged if not offset <= label < offset + len(names)]
+    if strange:
+        raise InputError(
+            f"The records have the label {strange[0]}; expected {offset} to {offset + len(names) - 1}. A split without "
+            "labels has to be put elsewhere."
+        )
     if len(set(names)) < len(names):
         raise InputError(f"Two labels have the same class, {collections.Counter(names).most_common(1)[0][0]!r}.")
     return tuple(names), offset
 
 
-def _merged(results: Iterable[dict[str, Any]]) -> dict[int, str]:
-    """The name of each label in some files."""
-    merged: dict[int, str] = {}
-    for result in results:
-        for label, name in result["names"].items():
-            known = merged.setdefault(label, name)
-            if name != known:
-                raise InputError(f"Label {label} is of class {known!r} in one record and of {name!r} in another.")
-    return merged
-
-
-def _records(path: str, offsets: Any) -> Iterator[tuple[int, list[tuple[str, Any]]]]:
-    """(offset, list of (name, value) by `tfrecord.parsed`) of each record; the images are not read."""
-    if not len(offsets):
-        return
-    with open(path, "rb") as file:
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    if hasattr(content, "madvise"):
-        # Otherwise the system reads ahead, and so everything.
-        content.madvise(mmap.MADV_RANDOM)
-    view = memoryview(content)
-    for offset in offsets.tolist():
-        start = offset + tfrecord.HEADER_BYTES
-        length = tfrecord.LENGTH.unpack_from(view, offset)[0]
-        try:
-            yield offset, list(tfrecord.parsed(view[start : start + length]))
-        except ValueError as error:
-            raise InputError(f"{path}: the record at byte {offset} is no tf.train.Example ({error}).") from None
+def _records(path: str, offsets: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(offset, values of the features by name) of each record."""
+    with open_regular(path, None) as file:
+        for offset in offsets.tolist():
+            file.seek(offset)
+            [length] = tfrecord.LENGTH.unpack_from(file.read(tfrecord.HEADER_BYTES))
+            try:
+                features = tfrecord.values(file.read(length))
+            except ValueError as error:
+                raise InputError(f"{path}: the record at byte {offset} is {error}.") from None
+            yield offset, features
 
 
 class Indexing(preparation.Preparation):

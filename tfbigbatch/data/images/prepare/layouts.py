@@ -1,33 +1,31 @@
-"""Finds the images of a folder tree and their classes, in the usual layouts of image datasets."""
+"""Finds the images of a folder tree and their classes."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tfbigbatch.data import left_out, text_files
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import read_bytes
 
 UNDERSTOOD = """Understood are folders of
-  train/CLASS/*.jpg, and validation images in the same shape in validation/, val/ or test/
+  train/CLASS/*.jpg, and validation images in the same shape in validation/ or val/
   train/CLASS/*.JPEG and val/*.JPEG side by side, as ImageNet's unpacked tars (with --validation_labels=FILE)
   train/CLASS/images/*.JPEG with val/images and val/val_annotations.txt (tiny-imagenet)
-  CLASS/*.jpg, or n01440764_NAME.JPEG side by side
+  CLASS/*.jpg
   TFRecords train-00000-of-01024, validation-00000-of-00128 (image/encoded, image/class/label)
   TFRecords of tensorflow_datasets: imagenet2012-train.tfrecord-00000-of-01024 (image, label)
 Unpack a .tar first, or let tensorflow_datasets read it."""
 ENDINGS = (".jpeg", ".jpg", ".jfif", ".jpe", ".png", ".gif", ".bmp", ".webp")
 """The endings of files that are taken for images, in lower case."""
-VALIDATION_SHARE = 0.1
-"""Fraction of each class's images that is held out by default."""
-_VALIDATION_FOLDERS = ("validation", "val", "test")
-_FLAT = re.compile(r"(n\d{8})_[^/]+$")
+# The folders of the splits beside train/; of two for the same split the first is read.
+_HELD_OUT = {"validation": ("validation", "val"), "test": ("test",)}
 _ANNOTATIONS = "val_annotations.txt"
 # Levels of folders: train/<class>/images/<file>, and two folders around it.
 _DEEPEST = 6
@@ -78,20 +76,18 @@ class Files:
         found.sort()
         return cls(folder, "", [name for name, _ in found], np.array([size for _, size in found], np.int64))
 
+    def path(self, index: int) -> str:
+        """The path of a file."""
+        return os.path.join(self.root, self.prefix + self.names[index])
+
     def read(self, index: int) -> bytes:
         """The content of a file; raises OSError."""
-        return read_bytes(os.path.join(self.root, self.prefix + self.names[index]))
+        return read_bytes(self.path(index))
 
-    def below(self, folder: str) -> Files:
-        """The files of a folder within this one."""
-        start = f"{folder}/"
-        found = self.only([index for index, name in enumerate(self.names) if name.startswith(start)])
-        names = [name.removeprefix(start) for name in found.names]
-        return dataclasses.replace(found, prefix=self.prefix + start, names=names)
-
-    def only(self, indices: Sequence[int] | np.ndarray) -> Files:
-        """Some of the files."""
-        return dataclasses.replace(self, names=[self.names[index] for index in indices], sizes=self.sizes[indices])
+    def only(self, indices: Sequence[int] | np.ndarray, below: str = "") -> Files:
+        """Some of the files; their names without the folder `below`, 'train/', that all are in."""
+        names = [self.names[index].removeprefix(below) for index in indices]
+        return Files(self.root, self.prefix + below, names, self.sizes[np.asarray(indices, np.int64)])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,7 +110,7 @@ class Source:
     Attributes:
       layout: its name.
       classes: sorted names of the classes that have training images.
-      splits: 'train' and 'validation'.
+      splits: 'train', and 'validation' and 'test' where there are such images.
       held_out: whether the validation images were held out of the training images.
       unused: names of files that are not in a split, by reason.
     """
@@ -126,99 +122,88 @@ class Source:
     unused: dict[str, list[str]]
 
 
-def find(
-    source: str, *, validation_labels: str | None = None, validation_share: float | None = None, seed: int = 0
-) -> Source:
+def find(source: str, *, validation_labels: str | None = None, validation_share: float = 0.0, seed: int = 0) -> Source:
     """Finds the images at a path.
 
     Args:
       source: a folder, in a layout of UNDERSTOOD except TFRecords.
-      validation_labels: path of a file of the validation images' classes, see `labels_of`; None where the layout has
-        them.
-      validation_share: fraction of each class's images that is held out where the source has no validation images;
-        None for VALIDATION_SHARE, and for one image of each class where that is none of any.
+      validation_labels: path of a file of the validation images' classes, see `labels_of`; None where their folders or
+        val_annotations.txt tell.
+      validation_share: fraction of each class's images that is held out where the source has no validation images:
+        one image or more, and never all; 0 for none.
       seed: of the choice of held-out images.
 
     Raises:
       ValueError: the layout is unknown; or a class or a label is missing.
     """
     if not os.path.isdir(source):
-        problem = "is no folder" if os.path.exists(source) else "does not exist"
-        raise InputError(f"--source={source} {problem}. {UNDERSTOOD}")
-    unused: dict[str, list[str]] = {}
-
-    def kept(files: Files, reason: str, keep: Iterable[bool]) -> Files:
-        """The files to keep; the others are noted as unused."""
-        keep = list(keep)
-        others = [files.prefix + name for name, keeps in zip(files.names, keep) if not keeps]
-        if others:
-            unused.setdefault(reason, []).extend(others)
-        return files.only(np.flatnonzero(keep))
-
+        raise InputError(f"{source} is no folder. {UNDERSTOOD}")
     whole = Files.of_folder(source)
-    whole = kept(whole, left_out.HIDDEN, [not left_out.is_hidden(name) for name in whole.names])
-    whole = _without_outer_folders(whole)
-    tops = {name.split("/")[0] for name in whole.names if "/" in name}
-    layout, train, validation, annotations = "images by class", whole, None, None
+    tops = {name.partition("/")[0] for name in whole.names if "/" in name}
+    folders = {"train": ""}
     if "train" in tops:
-        layout, train = "train/ by class", whole.below("train")
-        ours = ("train", *_VALIDATION_FOLDERS)
-        strange = [is_image(name) and name.split("/")[0] not in ours for name in whole.names]
-        kept(whole, "an image, but not in train/ or a validation folder", [not each for each in strange])
-        for folder in sorted(tops & set(_VALIDATION_FOLDERS), key=_VALIDATION_FOLDERS.index):
-            part = whole.below(folder)
-            if validation is not None:
-                kept(part, f"in {folder}/, beside other validation images", [False] * len(part.names))
-                continue
-            path = os.path.join(part.root, part.prefix, _ANNOTATIONS)
-            annotations = text_of(path, path) if os.path.isfile(path) else None
-            known = {name.split("/")[0] for name in train.names} & {name.split("/")[0] for name in part.names}
-            if annotations is not None or known or validation_labels is not None:
-                validation = part
-                layout += f", {folder}/ by {_ANNOTATIONS}" if annotations else f", {folder}/"
-            elif folder == "test":
-                kept(part, "in test/, which has no classes", [False] * len(part.names))
-            else:
-                raise InputError(
-                    f"The images in {folder}/ have no classes: expected {folder}/CLASS/*.jpg with classes of train/, "
-                    f"or {folder}/{_ANNOTATIONS}. Or give their classes: --validation_labels=FILE."
-                )
-    elif tops & set(_VALIDATION_FOLDERS):
-        raise InputError(f"--source={source} has {', '.join(sorted(tops))}, but no train/. {UNDERSTOOD}")
-
-    no_image = f"not an image by name ({', '.join(ENDINGS)})"
-    train = kept(train, no_image, map(is_image, train.names))
-    train = kept(train, "not in the folder of a class", [_class(name) is not None for name in train.names])
-    names = [str(_class(name)) for name in train.names]
-    classes = tuple(sorted(set(names)))
+        held_out = {split: [f"{name}/" for name in names if name in tops] for split, names in _HELD_OUT.items()}
+        folders = {"train": "train/", **{split: found[0] for split, found in held_out.items() if found}}
+    chosen, unused = _assigned(whole.names, folders)
+    train = whole.only(chosen["train"], folders["train"])
+    classes = tuple(sorted({name.partition("/")[0] for name in train.names}))
     if len(classes) < 2:
         has = f"images of one class alone, {classes[0]!r}" if classes else "no images of classes"
-        raise InputError(f"--source={source}: found {has}; expected two classes or more. {UNDERSTOOD}")
+        raise InputError(f"{source}: found {has}; expected two classes or more. {UNDERSTOOD}")
     numbers = {name: number for number, name in enumerate(classes)}
-    splits, held_out = {"train": Images(train, np.array([numbers[name] for name in names], np.int64))}, False
-    if validation is not None:
-        validation = kept(validation, no_image, map(is_image, validation.names))
-        labels = _validation_labels(validation.names, numbers, validation_labels, annotations)
-        splits["validation"] = Images(validation, labels)
-    elif validation_labels is not None:
-        raise InputError(f"--validation_labels={validation_labels}, but --source={source} has no validation images.")
-    elif held_out := validation_share != 0:
-        splits = _held_out(splits["train"], len(classes), validation_share, seed)
-    return Source(layout, classes, splits, held_out, unused)
+    splits = {"train": Images(train, _labels_of_folders(train.names, numbers))}
+    for split, folder in folders.items():
+        if split == "train":
+            continue
+        part = whole.only(chosen[split], folder)
+        annotations = os.path.join(source, folder, _ANNOTATIONS)
+        flag = validation_labels if split == "validation" else None
+        if file := flag or (annotations if os.path.isfile(annotations) else None):
+            labels = labels_of(text_of(file, file), part.names, numbers, file)
+        elif split == "test" and not numbers.keys() & {name.partition("/")[0] for name in part.names}:
+            unused["without classes"] = [folder + name for name in part.names]
+            continue
+        else:
+            labels = _labels_of_folders(part.names, numbers)
+        splits[split] = Images(part, labels)
+    if "validation" in splits or not validation_share:
+        if validation_labels is not None and "validation" not in splits:
+            raise InputError(f"--validation_labels={validation_labels}, but {source} has no validation images.")
+        layout = ", ".join(folder or "images" for folder in folders.values())
+        return Source(f"{layout} by class", classes, splits, False, unused)
+    splits |= _held_out(splits["train"], len(classes), validation_share, seed)
+    return Source(f"{folders['train'] or 'images'} by class", classes, splits, True, unused)
+
+
+def _assigned(names: Sequence[str], folders: Mapping[str, str]) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
+    """The indices of the images in each split's folder, and the names of the other files by reason."""
+    chosen: dict[str, list[int]] = {split: [] for split in folders}
+    unused: dict[str, list[str]] = collections.defaultdict(list)
+    for index, name in enumerate(names):
+        split = next((split for split, folder in folders.items() if name.startswith(folder)), None)
+        if left_out.is_hidden(name):
+            unused[left_out.HIDDEN].append(name)
+        elif not is_image(name):
+            unused[f"not an image by name ({', '.join(ENDINGS)})"].append(name)
+        elif split is None or (split == "train" and "/" not in name.removeprefix(folders[split])):
+            unused[f"in no folder of {', '.join(filter(None, folders.values())) or 'a class'}"].append(name)
+        else:
+            chosen[split].append(index)
+    return chosen, unused
 
 
 def order(names: Sequence[str], seed: int, purpose: str) -> list[int]:
     """A pseudorandom order of names, as indices: a pure function of (names, seed, purpose) on any machine."""
-    keys = [
-        hashlib.blake2b(f"{seed}/{purpose}/{name}".encode(errors="surrogateescape"), digest_size=8) for name in names
+    digests = [
+        hashlib.blake2b(f"{seed}/{purpose}/{name}".encode(errors="surrogateescape"), digest_size=8).digest()
+        for name in names
     ]
-    digests = [key.digest() for key in keys]
     return sorted(range(len(names)), key=digests.__getitem__)
 
 
 def is_image(name: str) -> bool:
     """True if a file is taken for an image by its name."""
-    return name.lower().endswith(ENDINGS) and not left_out.is_hidden(name)
+    return name.lower().endswith(ENDINGS)
 
 
 def text_of(path: str, where: str) -> str:
@@ -252,84 +237,40 @@ def labels_of(text: str, names: Sequence[str], numbers: Mapping[str, int], where
     """
     rows = [line.split("\t") if "\t" in line else line.split() for line in text.splitlines() if line.strip()]
     if all(len(row) == 1 for row in rows):
-        if len(rows) != len(names):
+        classes = [row[0].strip() for row in rows]
+        if len(classes) != len(names):
             raise InputError(
                 f"{where} has {len(rows):,} lines of one class, but there are {len(names):,} validation images; "
                 "expected a line for each, in the order of their names, or lines of NAME CLASS."
             )
-        classes = [row[0].strip() for row in rows]
     else:
         by_name = {row[0].strip(): row[1].strip() for row in rows if len(row) > 1}
-        known = [by_name.get(name.rpartition("/")[2], by_name.get(name)) for name in names]
-        missing = [name for name, found in zip(names, known) if found is None]
-        if missing:
+        classes = [by_name.get(os.path.basename(name), by_name.get(name, "")) for name in names]
+    return _numbered(classes, names, numbers, where)
+
+
+def _labels_of_folders(names: Sequence[str], numbers: Mapping[str, int]) -> np.ndarray:
+    return _numbered([name.partition("/")[0] for name in names], names, numbers, "its folder")
+
+
+def _numbered(classes: Sequence[str], names: Sequence[str], numbers: Mapping[str, int], where: str) -> np.ndarray:
+    """The labels of classes; raises ValueError for a class without training images."""
+    for name, found in zip(names, classes):
+        if found not in numbers:
             raise InputError(
-                f"{where} has no line for {len(missing):,} of {len(names):,} validation images, such as {missing[0]}."
+                f"The image {name} is of the class {found!r} by {where}; expected a class of the training images, such "
+                f"as {next(iter(numbers))!r}. Where the validation images lie side by side, give a file with the class "
+                "of each: --validation_labels=FILE. (ImageNet's numbers count otherwise: give synsets, n01440764.)"
             )
-        classes = [found for found in known if found is not None]
-    strange = [(name, found) for name, found in zip(names, classes) if found not in numbers]
-    if strange:
-        name, found = strange[0]
-        hint = nearest(found, numbers) if len(numbers) <= 20 else f"They are names such as {next(iter(numbers))!r}."
-        if found.isdigit():
-            hint = "ImageNet's numbered ground truth counts in an order of its own: give the synsets (n01440764)."
-        raise InputError(
-            f"{where} gives {name} the class {found!r}, which no training image is of ({len(strange):,} such "
-            f"images). {hint}"
-        )
     return np.array([numbers[found] for found in classes], np.int64)
 
 
-def _without_outer_folders(whole: Files) -> Files:
-    """The files below outer folders with a single entry, as unpacked archives often have."""
-    while True:
-        tops = {name.split("/")[0] for name in whole.names}
-        if len(tops) != 1 or tops & {"train", *_VALIDATION_FOLDERS} or not all("/" in name for name in whole.names):
-            return whole
-        whole = whole.below(*tops)
-
-
-def _class(name: str) -> str | None:
-    """The class of a training image: its outermost folder, or the synset at the start of its name; else None."""
-    folder, slash, _ = name.partition("/")
-    match = _FLAT.match(name)
-    return folder if slash else match[1] if match else None
-
-
-def _validation_labels(
-    names: Sequence[str], numbers: Mapping[str, int], flag: str | None, annotations: str | None
-) -> np.ndarray:
-    """The labels of the validation images: from the flag's file, from the layout's, or from their folders."""
-    if flag is not None:
-        where = f"--validation_labels={flag}"
-        return labels_of(text_of(flag, where), names, numbers, where)
-    if annotations is not None:
-        return labels_of(annotations, names, numbers, _ANNOTATIONS)
-    classes = [str(_class(name)) for name in names]
-    strange = sorted({name for name in classes if name not in numbers})
-    if strange:
-        raise InputError(
-            f"Validation images are of {len(strange)} classes without training images, such as {strange[0]!r}. "
-            "Expected the classes of the training images."
-        )
-    return np.array([numbers[name] for name in classes], np.int64)
-
-
-def _held_out(train: Images, classes: int, fraction: float | None, seed: int) -> dict[str, Images]:
+def _held_out(train: Images, classes: int, fraction: float, seed: int) -> dict[str, Images]:
     """The two splits, with a fraction of each class held out for validation: a pure function of names and seed."""
     counts = np.bincount(train.labels, minlength=classes)
-    # Rounded, but never all images of a class.
-    left = np.minimum(
-        (counts * (VALIDATION_SHARE if fraction is None else fraction) + 0.5).astype(np.int64), counts - 1
-    )
-    if fraction is None and not left.any():
-        left = np.minimum(1, counts - 1)
+    left = np.minimum(np.maximum((counts * fraction + 0.5).astype(np.int64), 1), counts - 1)
     if not left.any():
-        raise InputError(
-            f"Of {counts.min()} to {counts.max()} images a class none can be held out for validation by "
-            f"--validation_share={VALIDATION_SHARE if fraction is None else fraction}. Give more images or a larger "
-            "fraction; or 0, for no validation images at all."
-        )
+        raise InputError("Each class has one image, so that none can be held out: --validation_share=0 holds out none.")
     held = np.zeros(len(train.labels), bool)
     for index in order(train.files.names, seed, "held out"):
         label = train.labels[index]

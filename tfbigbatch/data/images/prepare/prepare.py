@@ -16,13 +16,10 @@ from tfbigbatch.data.records import preparation, shards, tfrecord
 from tfbigbatch.data.records.preparation import option
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import atomic_write
 
 IMAGE_KEY, LABEL_KEY, LABEL_OFFSET = "image/encoded", "image/class/label", 1
 # Approximate bytes of a shard. Small sets are prepared in parallel too: up to so many shards, of so many images each.
 _SHARD_BYTES, _FEWEST, _IMAGES_EACH = 128 * 10**6, 8, 1000
-# Begins the reason for a file that could not be read: another attempt may succeed.
-_UNREADABLE = "cannot be read"
 # File names that a report gives, at most.
 _NAMED = 20
 
@@ -38,10 +35,8 @@ class Options:
     validation_labels: str | None = option(
         None, "File of the validation images' classes: one a line in the order of the image names, or NAME CLASS lines."
     )
-    validation_share: float | None = option(
-        None,
-        "Fraction of each class to hold out where there are no validation images; 0 for none. "
-        f"Default: {layouts.VALIDATION_SHARE:g}, or one image of each class where that is none.",
+    validation_share: float = option(
+        0.1, "Fraction of each class, one image or more, to hold out where there are no validation images; 0 for none."
     )
     shards: dict[str, int] = dataclasses.field(default_factory=dict)
     max_side: int | None = option(
@@ -57,7 +52,7 @@ class Options:
         preparation.check_options(
             self,
             {
-                "validation_share": (0 <= (self.validation_share or 0) < 1, "0 to less than 1"),
+                "validation_share": (0 <= self.validation_share < 1, "0 to less than 1"),
                 "max_side": (self.max_side is None or self.max_side >= 1, "1 or more"),
                 "quality": (1 <= self.quality <= 100, "1 to 100"),
                 "max_bad_share": (0 <= self.max_bad_share <= 1, "0 to 1"),
@@ -95,11 +90,9 @@ def prepare(
         preparation.check_outside(source, output_dir)
         job = Conversion(source, output_dir, options)
     else:
-        for name in ("validation_labels", "shards", "max_side"):
-            if getattr(options, name):
-                raise InputError(
-                    f"--{name} is not for TFRecords, which --source={source} holds: they stay as they are."
-                )
+        given = [name for name in ("validation_labels", "shards", "max_side") if getattr(options, name)]
+        if given:
+            raise InputError(f"--{given[0]} is not for TFRecords, which {source} holds: they stay as they are.")
         job = existing.Indexing(source, records)
     return preparation.prepare(job, output_dir, processes=options.processes, overwrite=options.overwrite, say=say)
 
@@ -121,46 +114,33 @@ class Content:
     stored_size: StoredSize | None = None
 
 
-def counts(source: layouts.Source, asked: dict[str, int]) -> dict[str, int]:
-    """The number of shards of each split.
-
-    Args:
-      source: the images.
-      asked: the numbers that the user set, by split.
-
-    Raises:
-      ValueError: a number is out of range, or set for a split that does not exist.
-    """
-    for split in asked.keys() - source.splits.keys():
-        raise InputError(
-            f"--shards={split}:{asked[split]}: there is no such split here. It has {' and '.join(source.splits)}."
-        )
-    found = {}
-    for split, images in source.splits.items():
-        size = int(np.maximum(images.files.sizes, 0).sum())
-        fewest = min(_FEWEST, len(images.labels) // _IMAGES_EACH)
-        found[split] = asked.get(split) or max(1, fewest, -(-size // _SHARD_BYTES))
-        if found[split] > len(images.labels):
-            raise InputError(f"--shards={split}:{found[split]}: expected 1 to {len(images.labels):,}, its images.")
-    return found
-
-
-def plan(source: layouts.Source, folder: str, totals: dict[str, int], options: Options) -> list[Shard]:
+def plan(source: layouts.Source, folder: str, options: Options) -> list[Shard]:
     """The shards of a source; the images of a split are spread over them in a seeded order.
 
     Args:
       source: the images.
       folder: the prepared folder.
-      totals: the number of shards of each split.
       options: Options.
+
+    Raises:
+      ValueError: a number of shards is out of range.
     """
     planned = []
-    for split, images in source.splits.items():
-        order = np.array(layouts.order(images.files.names, options.seed, split), np.int64)
-        for number, indices in enumerate(np.array_split(order, totals[split])):
-            files, labels = images.files.only(indices), images.labels[indices]
-            content = Content(files, labels, source.classes, options.stored_size)
-            planned.append(Shard(split, number, totals[split], folder, content))
+    for split in ("train", "validation"):
+        images = source.splits.get(split)
+        count = len(images.labels) if images else 0
+        if not 0 <= options.shards.get(split, 0) <= count:
+            raise InputError(
+                f"--shards={split}:{options.shards[split]}: expected 1 to {count:,}, its images."
+            )
+        if images:
+            size = int(np.maximum(images.files.sizes, 0).sum())
+            total = options.shards.get(split) or max(1, min(_FEWEST, count // _IMAGES_EACH), -(-size // _SHARD_BYTES))
+            order = np.array(layouts.order(images.files.names, options.seed, split), np.int64)
+            for number, indices in enumerate(np.array_split(order, total)):
+                files, labels = images.files.only(indices), images.labels[indices]
+                content = Content(files, labels, source.classes, options.stored_size)
+                planned.append(Shard(split, number, total, folder, content))
     return planned
 
 
@@ -188,7 +168,7 @@ def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
                 image = check.check(files.read(index), shard.content.stored_size)
                 reason = image.fixed
             except OSError as error:
-                reason = f"{_UNREADABLE}: {error.strerror or error}"
+                reason = f"cannot be read: {error.strerror or error}"
             except check.BadImage as error:
                 reason = str(error)
             if reason:
@@ -242,25 +222,25 @@ class Conversion(preparation.Preparation):
             validation_share=options.validation_share,
             seed=options.seed,
         )
-        totals = counts(found, options.shards)
-        self._shards = plan(found, folder, totals, options)
-        self.splits = found.splits
-        images = {split: len(part.labels) for split, part in found.splits.items()}
+        self._shards = plan(found, folder, options)
+        totals = {shard.split: shard.total for shard in self._shards}
+        self.splits = tuple(totals)
+        images = {split: found.splits[split] for split in totals}
+        counts = {split: len(part.labels) for split, part in images.items()}
         self._contents = f"{found.layout}: {len(found.classes):,} classes, " + ", ".join(
-            f"{count:,} {split} images in {totals[split]:,} shards" for split, count in images.items()
+            f"{count:,} {split} images in {totals[split]:,} shards" for split, count in counts.items()
         )
         kept: dict[str, Any] = {"seed": options.seed, "shards": totals}
         if found.held_out:
-            fraction = options.validation_share
-            kept["validation_share"] = layouts.VALIDATION_SHARE if fraction is None else fraction
+            kept["validation_share"] = options.validation_share
         if options.stored_size:
             kept |= dataclasses.asdict(options.stored_size)
         rows = (
             row
-            for part in found.splits.values()
+            for part in images.values()
             for row in zip(part.files.names, part.labels.tolist(), part.files.sizes.tolist())
         )
-        self.fingerprint = preparation.fingerprint(source, found.layout, kept, [found.classes, images], rows)
+        self.fingerprint = preparation.fingerprint(source, found.layout, kept, [found.classes, counts], rows)
 
     def is_whole(self, folder: str) -> bool:
         return image_manifest.is_whole(folder)
@@ -272,16 +252,9 @@ class Conversion(preparation.Preparation):
     def size(self, task: Shard) -> int:
         return len(task.content.labels)
 
-    def done(self, task: Shard) -> dict[str, Any] | None:
-        """The record of a whole shard; None also where a file could not be read: its disk may be back."""
-        record = shards.done(task)
-        if record is None or any(bad["reason"].startswith(_UNREADABLE) for bad in record["left_out"]):
-            return None
-        return record
-
     def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
         left_out = _gathered(results, "left_out")
-        self._refuse_too_many(left_out, preparation.progress_path(folder, "left_out.txt"))
+        self._refuse_too_many(left_out)
         stored = dataclasses.asdict(self._options.stored_size) if self._options.stored_size else {}
         manifest = image_manifest.Manifest(
             self._found.classes, IMAGE_KEY, LABEL_KEY, LABEL_OFFSET, shards.splits_of(results), **stored
@@ -300,18 +273,15 @@ class Conversion(preparation.Preparation):
         }
         image_manifest.save(folder, manifest, sha256=shards.digests(results), about=about)
 
-    def _refuse_too_many(self, left_out: list[dict[str, str]], report: str) -> None:
+    def _refuse_too_many(self, left_out: list[dict[str, str]]) -> None:
         total = sum(map(self.size, self._shards))
         if len(left_out) <= self._options.max_bad_share * total:
             return
-        lines = [f"{bad['name']}: {bad['reason']}" for bad in left_out]
-        text = "".join(f"{line}\n" for line in lines)
-        atomic_write(report, lambda file: file.write(text.encode(errors="surrogateescape")))
-        shown = "\n".join(f"  {line}" for line in lines[:_NAMED])
+        shown = "\n".join(f"  {bad['name']}: {bad['reason']}" for bad in left_out[:_NAMED])
         raise InputError(
-            f"{len(lines):,} of {total:,} images cannot be used, more than --max_bad_share="
-            f"{self._options.max_bad_share} allows. All are in {report}; the first:\n{shown}\nFix the source, or allow "
-            "more: finished work is kept."
+            f"{len(left_out):,} of {total:,} images cannot be used, more than --max_bad_share="
+            f"{self._options.max_bad_share} allows. The first:\n{shown}\nFix the source, or allow more: finished work "
+            "is kept."
         )
 
 
