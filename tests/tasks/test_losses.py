@@ -7,7 +7,6 @@ import tf_keras
 
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
 from tfbigbatch.tasks.losses import (
-    MaskedMeanCrossEntropy,
     SmoothedTokenCrossEntropy,
     TokenCrossEntropy,
     classification_loss,
@@ -67,13 +66,6 @@ def test_over_sentences_micro_batches_give_the_gradient_of_the_batch():
     np.testing.assert_allclose(parts[0], whole[0], rtol=1e-5)
 
 
-def test_keras_takes_it():
-    model = tf_keras.Sequential([tf_keras.layers.Embedding(7, 7)])
-    model.compile("sgd", loss=SmoothedTokenCrossEntropy(0.1, "tokens"))
-    history = model.fit(LABELS, LABELS, sample_weight=WEIGHTS, batch_size=4, verbose=0)
-    assert history.history["loss"][0] == pytest.approx(np.log(7), rel=0.01)
-
-
 @pytest.mark.parametrize(
     "options, message", [({"label_smoothing": 1.0}, "1.0: expected"), ({"over": "words"}, "words")]
 )
@@ -92,14 +84,6 @@ def test_a_classifiers_loss_is_that_of_smoothed_targets(label_smoothing):
     np.testing.assert_allclose(
         loss(CLASS_LABELS, CLASS_LOGITS, weights), expected(one_hot, CLASS_LOGITS, weights), rtol=1e-6
     )
-
-
-def test_a_masked_mean_is_over_the_labels_with_weight():
-    loss = MaskedMeanCrossEntropy()
-    assert float(loss(LABELS, LOGITS, WEIGHTS)) == pytest.approx(expected(0.0) / WEIGHTS.sum(), rel=1e-5)
-    assert float(loss(LABELS, LOGITS, 0 * WEIGHTS)) == 0.0
-    everywhere = float(loss(LABELS, LOGITS, np.ones_like(WEIGHTS)))
-    assert float(loss(LABELS, LOGITS)) == pytest.approx(everywhere, rel=1e-6)
 
 
 # The last has probabilities of its labels that float32 does not have.

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from tfbigbatch import experiment, tasks
 from tfbigbatch.data import tokenizer
-from tfbigbatch.tasks.output_bias import CHOICES, OutputBias
+from tfbigbatch.tasks.losses import smoothed_nats
+from tfbigbatch.tasks.output_bias import CHOICES, ConstantLoss, OutputBias
 
 # What runs did before the field.
 TASKS = ("lstm_language_model", "gnmt", "bert_pretraining")
@@ -127,3 +128,31 @@ def test_another_choice_is_refused_before_the_network_is_built(choice):
     said = "Did you mean 'uniform'" if choice == "uniforn" else "Known: frequency, uniform, zero"
     with pytest.raises(ValueError, match=f"model.output_bias={choice!r} is unknown. {said}"):
         task_of("lstm_language_model", output_bias=choice)
+
+
+def mean_loss(distribution, label_smoothing):
+    """Of labels that occur as COUNTS says, for one prediction for all of them; the trainer's own loss."""
+    labels = tf.constant(np.repeat(np.arange(len(COUNTS)), COUNTS), tf.int32)
+    logits = tf.constant(np.tile(np.log(distribution), (len(labels), 1)), tf.float32)
+    return float(tf.reduce_mean(smoothed_nats(labels, logits, label_smoothing)))
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_no_constant_prediction_has_a_lower_loss(label_smoothing):
+    entropy = ConstantLoss("loss", COUNTS, label_smoothing).entropy
+    best = (1 - label_smoothing) * COUNTS / COUNTS.sum() + label_smoothing / len(COUNTS)
+    assert mean_loss(best + 1e-12, label_smoothing) == pytest.approx(entropy, rel=1e-5)
+    random = np.random.RandomState(0)
+    for _ in range(20):
+        other = (best + 1e-6) * np.exp(0.1 * random.normal(size=len(COUNTS)))
+        assert mean_loss(other / other.sum(), label_smoothing) > entropy - 1e-5
+
+
+@pytest.mark.parametrize(
+    "name, scalar", [("lstm_language_model", "loss"), ("bert_pretraining", "masked_lm_loss"), ("gnmt", "loss")]
+)
+def test_the_tasks_of_tokens_know_their_constant_loss(name, scalar):
+    found = task_of(name).constant_loss()
+    assert found.scalar == scalar and 0.0 < found.entropy <= np.log(len(found.counts)) + 1e-9
+    # GNMT's loss is a sum over the tokens of a sentence, the others' a mean over tokens.
+    assert (found.tokens > 1.0, found.label_smoothing) == ((True, 0.1) if name == "gnmt" else (False, 0.0))

@@ -56,33 +56,24 @@ def register(name: str, cls: type[Task]) -> None:
       ValueError: the name is one of this package's own or not in lower case; or `cls` is not a subclass of `Task`, or
         lacks a part of it.
     """
-    if not isinstance(name, str) or not name or name != name.lower():
-        raise InputError(f"tasks.register: name={name!r}; expected a name in lower case, as 'my_task'.")
-    if name in _BUILT_IN:
-        raise InputError(f"tasks.register: {name!r} is a task of tfbigbatch. Choose another name.")
+    if not isinstance(name, str) or not name or name != name.lower() or name in _BUILT_IN:
+        raise InputError(
+            f"tasks.register: name={name!r}; expected a name in lower case, as 'my_task', and none of tfbigbatch's own."
+        )
     if not isinstance(cls, type) or not issubclass(cls, Task):
         raise InputError(f"tasks.register: {name!r} is {cls!r}; expected a subclass of tfbigbatch.tasks.Task.")
-    missing = _missing_parts(cls)
+    required = ["__init__", "network", "loss", "scores" if cls.has_scores else "metrics"]
+    required += ["model_defaults_of"] if cls.models else []
+    static = inspect.getattr_static
+    missing = [f"{part}()" for part in required if static(cls, part) is static(Task, part)]
     if missing:
         raise InputError(f"tasks.register: {cls.__name__} lacks {', '.join(missing)}.")
     for attribute in ("evaluates_on", "models"):
         if isinstance(getattr(cls, attribute), str):
             raise InputError(f"tasks.register: {cls.__name__}.{attribute} is a text; expected a tuple of names.")
+    if not cls.evaluates_on:
+        raise InputError(f"tasks.register: {cls.__name__}.evaluates_on names no held-out split.")
     _registered[name] = cls
-
-
-def _missing_parts(cls: type[Task]) -> list[str]:
-    """The parts that a subclass of Task has to define and does not."""
-    required: dict[str, str] = {
-        "__init__": "__init__(), which sets train and the held-out splits",
-        "network": "network()",
-        "loss": "loss()",
-        **({"scores": "scores()"} if cls.has_scores else {"metrics": f"metrics(), with its target {cls.target!r}"}),
-        **({"model_defaults_of": "model_defaults_of(), the fields of each of its models"} if cls.models else {}),
-    }
-    static = inspect.getattr_static
-    missing = [words for part, words in required.items() if static(cls, part) is static(Task, part)]
-    return [*missing, *([] if cls.evaluates_on else ["evaluates_on, the names of its held-out splits"])]
 
 
 def get(name: str) -> type[Task]:

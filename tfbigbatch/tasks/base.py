@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import tf_keras
 
     from tfbigbatch.data.dataset import Dataset
-    from tfbigbatch.tasks.constant_loss import ConstantLoss
+    from tfbigbatch.tasks.output_bias import ConstantLoss
 
 Tensors = Any
 """A tensor, or a nest of tensors."""

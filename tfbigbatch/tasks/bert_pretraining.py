@@ -19,7 +19,7 @@ from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import MINIVAL, fact
 from tfbigbatch.tasks.bert import BertTask
-from tfbigbatch.tasks.constant_loss import ConstantLoss
+from tfbigbatch.tasks.output_bias import ConstantLoss
 from tfbigbatch.utils.home import expanded
 
 if TYPE_CHECKING:
@@ -136,9 +136,9 @@ class BertPretraining(BertTask):
 
     def loss(self) -> dict[str, tf_keras.losses.Loss]:
         """The losses of the outputs; their sum is trained."""
-        from tfbigbatch.tasks.losses import MaskedMeanCrossEntropy
+        from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 
-        return {name: MaskedMeanCrossEntropy(name=f"{name}_nats") for name in self._outputs()}
+        return {name: SmoothedTokenCrossEntropy(0.0, "tokens", name=f"{name}_nats") for name in self._outputs()}
 
     def metrics(self) -> dict[str, list[tf_keras.metrics.Metric]]:
         import tf_keras

@@ -45,7 +45,7 @@ def _loss(given: Any) -> Any:
     if isinstance(given, tf_keras.losses.Loss):
         return given
     if keras3_network.is_keras3(given, "Loss"):
-        return _Keras3Loss(given)
+        return _OwnLoss(given.call, given)
     check_objects("loss", given)
     if _is_factory(given):
         return _loss(given())
@@ -73,38 +73,21 @@ def metrics_of(given: Any, *, is_default: bool) -> Any:
     return _listed(given)
 
 
-def check_target(target: str, metrics: Any, outputs: Any, owner: str) -> None:
+def check_target(target: str, metrics: Any, owner: str) -> None:
     """Checks that the metrics of a network have the target.
 
     Args:
-      target: name of a metric.
+      target: name of a metric; of several outputs, it begins with that of the output.
       metrics: as `metrics_of` gives them.
-      outputs: of the network; of several, a metric's name begins with that of its output.
       owner: name of the task.
 
     Raises:
       ValueError: none has this name.
     """
-    names = [
-        f"{output}{name if isinstance(name, str) else name.name}"
-        for output, listed in _by_output(metrics, outputs).items()
-        for name in listed
-    ]
-    if target not in names:
-        shown = f"are named {', '.join(names)}" if names else "are none"
-        raise InputError(f"task {owner}: target={target!r}, and its metrics {shown}.")
-
-
-def _by_output(metrics: Any, outputs: Any) -> dict[str, list[Any]]:
-    """The metrics of each output, by what Keras puts before their names."""
-    if isinstance(outputs, (list, tuple)):
-        # Of a model without names for them, as the trainer's is.
-        outputs = {f"output_{number}": each for number, each in enumerate(outputs, 1)}
-    if not isinstance(outputs, dict) or len(outputs) == 1:
-        listed = [each for some in metrics.values() for each in some] if isinstance(metrics, dict) else metrics
-        return {"": listed}
-    by_output = metrics if isinstance(metrics, dict) else dict.fromkeys(outputs, metrics)
-    return {f"{output}_": listed for output, listed in by_output.items()}
+    listed = [each for some in metrics.values() for each in some] if isinstance(metrics, dict) else metrics
+    names = [each if isinstance(each, str) else each.name for each in listed]
+    if not any(target == name or target.endswith(f"_{name}") for name in names):
+        raise InputError(f"task {owner}: target={target!r}, and its metrics are named {', '.join(names) or 'nothing'}.")
 
 
 def _listed(given: Any) -> list[Any]:
@@ -119,10 +102,7 @@ def _metric(given: Any) -> Any:
     if keras3_network.is_keras3(given, "Metric"):
         same = getattr(tf_keras.metrics, type(given).__name__, None)
         if same is None:
-            raise InputError(
-                f"metric {given.name!r} is of Keras 3, and Keras 2 has no {type(given).__name__}; expected a name, a "
-                "metric of tf_keras.metrics, or a function of (labels, outputs) that gives a value for each example."
-            )
+            raise InputError(f"metric {given.name!r} is of Keras 3, and tf_keras.metrics has none of its class.")
         return _again(given, same)
     check_objects("metric", given)
     if callable(given):
@@ -135,17 +115,13 @@ def _again(metric: Any, cls: type[tf_keras.metrics.Metric]) -> tf_keras.metrics.
     # Of the class: Keras replaces an object's method by one that takes anything.
     takes = inspect.signature(type(metric).update_state).parameters
     if "sample_weight" not in takes and not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
-        raise InputError(
-            f"metric {metric.name!r}: its update_state takes no sample_weight; expected (labels, outputs, "
-            "sample_weight): the weight excludes the padding of an evaluation's last batch."
-        )
-    # Keras writes the arguments of a user's class only as far as its get_config does.
+        raise InputError(f"metric {metric.name!r}: update_state takes no sample_weight, which excludes padding.")
     try:
         return cls.from_config({**metric.get_config(), "dtype": "float32"})
     except Exception as error:
         raise InputError(
-            f"metric {metric.name!r} cannot be made again from its get_config() ({type(error).__name__}: {error}). "
-            "Give metrics=FUNCTION instead, a function without arguments that returns the list."
+            f"metric {metric.name!r} cannot be made again from its get_config() ({error}). Give metrics=FUNCTION, a "
+            "function without arguments that returns the list."
         ) from None
 
 
@@ -172,10 +148,9 @@ def _check_logits(network: tf_keras.Model) -> None:
     activation = getattr(layers[-1], "activation", None) if layers else None
     name = getattr(activation, "__name__", "")
     if name in ("softmax", "sigmoid"):
-        loss = "sparse_categorical_crossentropy" if name == "softmax" else "binary_crossentropy"
         raise InputError(
             f"the network ends in {name}, and the default loss of tasks.define takes logits, one for each class. Leave "
-            f"the {name} out, or give loss={loss!r} and metrics."
+            f"the {name} out, or give loss='sparse_categorical_crossentropy' or 'binary_crossentropy', and metrics."
         )
 
 
@@ -184,27 +159,23 @@ def as_given(loss: Any) -> Any:
     return getattr(loss, "given", loss)
 
 
-class _Keras3Loss(tf_keras.losses.Loss):
-    """The values of a Keras 3 loss; Keras 2 weights and averages them."""
-
-    def __init__(self, loss: Any) -> None:
-        if loss.reduction not in ("sum_over_batch_size", "sum"):
-            raise InputError(
-                f"loss {loss.name!r} has reduction={loss.reduction!r}; expected 'sum_over_batch_size' or 'sum'."
-            )
-        super().__init__(reduction="sum" if loss.reduction == "sum" else "auto", name=loss.name)
-        self.given = loss
-
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        return self.given.call(*_same_rank(y_true, y_pred))
-
-
 class _OwnLoss(tf_keras.losses.Loss):
-    """A user's function of (labels, outputs), with a value for each example or the mean of a batch."""
+    """A function of (labels, outputs), with a value for each example or the mean of a batch.
 
-    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        super().__init__(name=getattr(function, "__name__", "loss"))
+    Args:
+      function: of the user, or of the Keras 3 loss `given`, whose values Keras 2 weights and averages.
+    """
+
+    def __init__(self, function: Callable[[Any, Any], Any], given: Any = None) -> None:
+        reduction = getattr(given, "reduction", None)
+        if given is not None and reduction not in ("sum_over_batch_size", "sum"):
+            raise InputError(
+                f"loss {given.name!r} has reduction={reduction!r}; expected 'sum' or 'sum_over_batch_size'."
+            )
+        name = getattr(function, "__name__", "loss") if given is None else given.name
+        super().__init__(reduction="sum" if reduction == "sum" else "auto", name=name)
         self._function = function
+        self.given = self if given is None else given
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         return self._function(*_same_rank(y_true, y_pred))
@@ -240,21 +211,18 @@ def check(compiled: Any, labels: Any, outputs: Any, *, weighted: bool = True) ->
     if outputs is None or tf.nest.is_nested(outputs) or tf.nest.is_nested(labels) or not isinstance(compiled, list):
         return
     for each in compiled:
-        if not isinstance(each, (_OwnLoss, _OwnMetric)):
-            continue
-        what = f"{'loss' if isinstance(each, _OwnLoss) else 'metric'} {each.name!r}"
-        try:
-            values = tf.convert_to_tensor(each.call(tf.zeros([1, *labels.shape], labels.dtype), outputs))
-        except Exception as error:
-            raise InputError(
-                f"{what} fails for labels {labels.dtype.name} {[None, *labels.shape]} and outputs of shape "
-                f"{[None, *outputs.shape[1:]]}: {type(error).__name__}: {str(error).splitlines()[0]}"
-            ) from None
-        if values.shape.rank == 0 and weighted:
-            raise InputError(
-                f"{what} returns one number for a batch; expected a value for each example, [batch]: weights, and the "
-                "mask of an evaluation's padding, apply to each."
-            )
+        if isinstance(each, (_OwnLoss, _OwnMetric)):
+            what = f"{'loss' if isinstance(each, _OwnLoss) else 'metric'} {each.name!r}"
+            example = tf.zeros([1, *labels.shape], labels.dtype)
+            try:
+                values = tf.convert_to_tensor(each.call(example, outputs))
+            except Exception as error:
+                raise InputError(
+                    f"{what} fails for labels {example.dtype.name} {[None, *labels.shape]} and outputs of shape "
+                    f"{[None, *outputs.shape[1:]]}: {type(error).__name__}: {str(error).splitlines()[0]}"
+                ) from None
+            if values.shape.rank == 0 and weighted:
+                raise InputError(f"{what} returns one number for a batch; expected a value for each example, [batch].")
 
 
 def _same_rank(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -275,18 +243,8 @@ def _same_rank(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 # the real examples alone, where shapes may vary.
 
 
-def real_examples(labels: Any, outputs: Any, mask: tf.Tensor) -> tuple[Any, Any, None]:
-    """The rows of an evaluation batch that are examples, without weights.
-
-    Args:
-      labels, outputs: [n, ...].
-      mask: [n], 0 for padding.
-    """
-    return (*_rows((labels, outputs), mask > 0), None)
-
-
 def weighted_examples(labels: Any, outputs: Any, weights: Any) -> tuple[Any, Any, Any]:
-    """The rows that have a weight, with it: one of weight 0 counts no more than padding.
+    """The rows of an evaluation batch that have a weight, with it: one of weight 0 counts no more than padding.
 
     Args:
       labels, outputs: [n, ...].
@@ -294,6 +252,11 @@ def weighted_examples(labels: Any, outputs: Any, weights: Any) -> tuple[Any, Any
     """
     flat = [tf.reshape(each, [tf.shape(each)[0], -1]) for each in tf.nest.flatten(weights)]
     return _rows((labels, outputs, weights), tf.reduce_any(tf.concat(flat, axis=1) != 0, axis=1))
+
+
+def real_examples(labels: Any, outputs: Any, mask: tf.Tensor) -> tuple[Any, Any, None]:
+    """`weighted_examples` where the weights are a mask alone: without them."""
+    return (*weighted_examples(labels, outputs, mask)[:2], None)
 
 
 def _rows(nest: Any, chosen: tf.Tensor) -> Any:
@@ -325,25 +288,17 @@ def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_stat
     for metric in metrics:
         if not isinstance(metric, tf_keras.metrics.Metric):
             continue
+        what = f"task {owner}: metric {metric.name!r}"
         expected = _result(metric, true[:1], made[:1], None)
         if expected is not None and expected.size != 1:
-            raise InputError(
-                f"task {owner}: metric {metric.name!r} is {list(expected.shape)} numbers; expected one, such as their "
-                "mean (of Keras' F1Score, average='macro')."
-            )
+            raise InputError(f"{what} is {list(expected.shape)} numbers; expected one, such as their mean.")
         if weighted and isinstance(metric, tf_keras.metrics.FBetaScore):
+            raise InputError(f"{what} multiplies the weights of different examples; expected data without weights.")
+        found = _result(metric, true, made, mask) if is_static else expected
+        if is_static and (expected is None or found is None or not np.allclose(expected, found, equal_nan=True)):
             raise InputError(
-                f"task {owner}: metric {metric.name!r}: Keras' {type(metric).__name__} multiplies the weights of "
-                "different examples, and the data has weights. Leave one of the two out, or give a metric of your own."
-            )
-        if not is_static:
-            continue
-        found = _result(metric, true, made, mask)
-        if expected is None or found is None or not np.allclose(expected, found, equal_nan=True):
-            raise InputError(
-                f"task {owner}: metric {metric.name!r} is wrong under a mask: an example of weight 0 counts. On a TPU, "
-                "and with jit_compile, an evaluation's last batch keeps its shape and is padded under a mask. Expected "
-                "a weighted mean; or train on CPUs or GPUs without jit_compile."
+                f"{what} is wrong under a mask, which excludes the padding of an evaluation on a TPU and with "
+                "jit_compile. Expected a weighted mean; or train on CPUs or GPUs without jit_compile."
             )
 
 

@@ -18,7 +18,7 @@ from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, norma
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task, fact
-from tfbigbatch.tasks.constant_loss import ConstantLoss
+from tfbigbatch.tasks.output_bias import ConstantLoss
 from tfbigbatch.tasks.scores.bleu import bleu, signature
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,6 @@ from tfbigbatch.errors import InputError
 
 CLASSES, ONE_HOT, BINARY = "sparsecategoricalcrossentropy", "categoricalcrossentropy", "binarycrossentropy"
 _KINDS = (CLASSES, ONE_HOT, BINARY)
-# Of TensorFlow's cross entropy by itself, and in a larger graph.
-_OUT_OF_RANGE = re.compile(
-    r"(?:a label value of|indices\[\d+\] =) (-?\d+) (?:which )?is (?:outside|not in).*?\[0, (\d+)\)"
-)
 
 
 def check(split: Dataset, loss: Any, labels: Any, outputs: Any) -> None:
@@ -40,18 +35,6 @@ def check(split: Dataset, loss: Any, labels: Any, outputs: Any) -> None:
         _check_values(split.source, kind, splits.known_labels(split), int(outputs.shape[-1] or 0), ignored)
 
 
-def explained(error: Exception) -> Exception:
-    """An error of a step in words where it is of a label out of range, which the first examples did not have."""
-    found = _OUT_OF_RANGE.search(str(error))
-    if not found or "SparseSoftmaxCrossEntropy" not in str(error):
-        return error
-    label, classes = found.groups()
-    return InputError(
-        f"an example has the label {label}; expected class numbers from 0 to {int(classes) - 1}, since the network has "
-        f"{classes} outputs. It is not among the first examples, which were checked before the run."
-    )
-
-
 def _kind(loss: Any) -> tuple[str, int | None]:
     """(which cross entropy a loss is, '' for another; the class number that it ignores)."""
     name = loss if isinstance(loss, str) else type(loss).__name__
@@ -66,27 +49,22 @@ def _check_shapes(source: str, kind: str, labels: Any, outputs: Any) -> None:
     given = f"{source}: labels {labels.dtype.name} {[None, *shape]} and outputs {[None, *of_outputs]}"
     if labels.dtype == tf.string:
         raise InputError(
-            f"{source}: the labels are texts; expected numbers. For class numbers: names, labels = np.unique(labels, "
-            "return_inverse=True)."
+            f"{source}: the labels are texts; expected numbers, as np.unique(labels, return_inverse=True)."
         )
     if kind == CLASSES:
         if not of_outputs or of_outputs[-1] == 1:
             raise InputError(
-                f"{given}: the loss takes class numbers, and an output for each class. Give the network two outputs or "
-                "more, without sigmoid or softmax for the default loss; or, for labels 0 and 1, "
-                "loss='binary_crossentropy' and metrics=['binary_accuracy']."
-            )
-        if shape == of_outputs:
-            raise InputError(
-                f"{given}: the labels look one-hot, and the loss takes class numbers. Give np.argmax(labels, axis=-1), "
-                "or loss='categorical_crossentropy' with a softmax in the network, and metrics=['accuracy']."
+                f"{given}: the loss takes class numbers, and an output for each class. For labels 0 and 1 and one "
+                "output give loss='binary_crossentropy' and metrics=['binary_accuracy']."
             )
         if shape not in (of_outputs[:-1], [*of_outputs[:-1], 1]):
-            raise InputError(f"{given}: expected class numbers {[None, *of_outputs[:-1]]}.")
+            raise InputError(
+                f"{given}: expected class numbers {[None, *of_outputs[:-1]]}. For one-hot labels give "
+                "np.argmax(labels, axis=-1), or loss='categorical_crossentropy'."
+            )
     if kind == ONE_HOT and shape != of_outputs:
         raise InputError(
-            f"{given}: the loss takes one-hot labels, {[None, *of_outputs]}. For class numbers give "
-            "loss='sparse_categorical_crossentropy'."
+            f"{given}: expected one-hot labels {[None, *of_outputs]}, or loss='sparse_categorical_crossentropy'."
         )
 
 
@@ -107,9 +85,7 @@ def _check_values(source: str, kind: str, labels: np.ndarray | None, classes: in
     rows = np.flatnonzero(wrong.reshape(len(labels), -1).any(axis=1))
     if not rows.size:
         return
-    first = labels[rows[0]]
-    from_one = kind == CLASSES and labels.min() == 1 and labels.max() == classes
     raise InputError(
-        f"{source}: example {rows[0]} has the label {first.tolist()}; expected {expected}. {rows.size:,} of "
-        f"{len(labels):,} do not fit." + (" They begin with 1: subtract 1." if from_one else "")
+        f"{source}: example {rows[0]} has the label {labels[rows[0]].tolist()}; expected {expected}. {rows.size:,} of "
+        f"{len(labels):,} do not fit."
     )

@@ -12,7 +12,7 @@ from tfbigbatch.data.language_model import corpus, fake
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task, fact
-from tfbigbatch.tasks.constant_loss import ConstantLoss
+from tfbigbatch.tasks.output_bias import ConstantLoss
 
 if TYPE_CHECKING:
     import tf_keras

@@ -86,23 +86,6 @@ class SmoothedTokenCrossEntropy(tf_keras.losses.Loss):
         return tf.math.divide_no_nan(tf.reduce_sum(weight * nats), divisor)
 
 
-class MaskedMeanCrossEntropy(tf_keras.losses.Loss):
-    """Mean cross entropy over the labels with non-zero weight; Keras' own loss divides by the number of all labels.
-
-        loss = sum(weight * -log softmax(logits)[label]) / sum(weight), 0 where all weights are 0
-
-    From integer labels [..., n], logits [..., n, classes] of any float type, and weights of the labels' shape.
-    """
-
-    def __call__(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> tf.Tensor:
-        labels, logits = _labels_and_logits(y_true, y_pred)
-        nats = sparse_cross_entropy(labels, logits)
-        if sample_weight is None:
-            return tf.reduce_mean(nats)
-        weight = tf.reshape(tf.cast(sample_weight, tf.float32), tf.shape(nats))
-        return tf.math.divide_no_nan(tf.reduce_sum(weight * nats), tf.reduce_sum(weight))
-
-
 class TokenCrossEntropy(tf_keras.losses.Loss):
     """Keras' SparseCategoricalCrossentropy of logits, for a large vocabulary; see `sparse_cross_entropy`."""
 

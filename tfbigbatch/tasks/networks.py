@@ -18,8 +18,6 @@ _STEPS = (
     *("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics"),
     *("make_train_function", "make_test_function", "fit", "evaluate"),
 )
-# A class of KerasHub whose methods only preprocess.
-_PREPROCESSING = ("PipelineModel",)
 
 
 def built(
@@ -49,9 +47,8 @@ def built(
         outputs = model(example, training=False)
     except Exception as error:
         shapes = tf.nest.map_structure(lambda spec: f"{spec.dtype.name} {[None, *spec.shape]}", features)
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"{here} does not take the data's features, {shapes}: {type(error).__name__}: {first}"
+            f"{here} does not take the data's features, {shapes}: {type(error).__name__}: {error}"
         ) from None
     if not model.trainable_variables:
         raise InputError(f"{here} returned a model without trainable weights.")
@@ -69,11 +66,11 @@ def _check_own_steps(model: Any, here: str) -> None:
     """Raises ValueError for a model with a training or evaluation of its own, which the trainer would not call."""
     for name in _STEPS:
         definer = next((cls for cls in type(model).__mro__ if name in vars(cls)), None)
-        is_kerass = definer is not None and definer.__module__.partition(".")[0] in ("keras", "tf_keras")
-        if name in vars(model) or not is_kerass and definer is not None and definer.__name__ not in _PREPROCESSING:
-            raise InputError(
-                f"{here} returned a model with a {name} of its own, and the trainer calls the model alone: its steps "
-                "have accumulation, several replicas and evaluations of every example. Write it as layers and "
-                "add_loss, as a loss and metrics of tasks.define, or as a subclass of tasks.Task; or train with your "
-                "own fit: docs/exact_resume.md."
-            )
+        # KerasHub's PipelineModel only preprocesses.
+        if definer is not None and definer.__name__ != "PipelineModel":
+            if definer.__module__.partition(".")[0] not in ("keras", "tf_keras"):
+                raise InputError(
+                    f"{here} returned a model with a {name} of its own, and the trainer calls the model alone. Write "
+                    "it as layers, a loss and metrics, or as a subclass of tasks.Task; or train with your own fit: "
+                    "docs/exact_resume.md."
+                )

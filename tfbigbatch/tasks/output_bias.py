@@ -1,16 +1,18 @@
-"""The field `output_bias` of models that predict tokens: where training begins."""
+"""Frequencies of the tokens to predict: the field `output_bias`, where training begins, and the loss of them alone."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models.output_bias import log_frequencies
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
 
 CHOICES = ("frequency", "zero", "uniform")
@@ -62,3 +64,32 @@ class OutputBias:
         if self._choice != "frequency":
             return f"output     initial bias: {self._choice}"
         return f"output     initial bias: log frequency of {int(self._count().sum()):,} tokens"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ConstantLoss:
+    """The training loss of a model that predicts each class by its frequency alone, whatever the input.
+
+    Attributes:
+      scalar: the training scalar in metrics.jsonl that it is compared with.
+      counts: [classes], how often each class is to be predicted.
+      label_smoothing: of that scalar.
+      tokens: predictions in one unit of the scalar: 1 for a mean over tokens, else the mean tokens of an example.
+    """
+
+    scalar: str
+    counts: np.ndarray
+    label_smoothing: float = 0.0
+    tokens: float = 1.0
+
+    @property
+    def entropy(self) -> float:
+        """The loss in nats per token: the least cross entropy of one distribution for all labels.
+
+        With label smoothing e the mean target is q = (1 - e) p + e / classes, and H(q) is reached by predicting it.
+        Without, q is the frequencies p: of the tokens of a text, the unigram entropy.
+        """
+        frequencies = self.counts / self.counts.sum()
+        mean_target = (1.0 - self.label_smoothing) * frequencies + self.label_smoothing / frequencies.size
+        occurring = mean_target[mean_target > 0]
+        return float(-np.sum(occurring * np.log(occurring)))

@@ -131,7 +131,7 @@ class ReadyMade(Task):
 
         found = compile_arguments.metrics_of(self.definition.metrics, is_default=self.definition.loss is None)
         compile_arguments.check(found, self._labels, self._outputs)
-        compile_arguments.check_target(self.target, found, self._outputs, self.definition.name)
+        compile_arguments.check_target(self.target, found, self.definition.name)
         return found
 
     def check_metrics(self, *, is_static: bool) -> None:
@@ -222,11 +222,13 @@ def define(
     if metrics is None and isinstance(loss, str):
         metrics = [loss]
     given = Definition(name, network, data, loss, metrics, fake_data, validation_fraction)
+    target = target or _first_metric(given.metrics, given.loss, owner)
     attributes = {
         **_fields_of(given, smoke or {}, quick or {}, owner),
-        **_target(given, target, higher_is_better, owner),
+        "target": target,
+        "higher_is_better": _direction(target, owner) if higher_is_better is None else bool(higher_is_better),
+        "evaluates_on": (evaluates_on,) if isinstance(evaluates_on, str) else tuple(evaluates_on),
     }
-    attributes["evaluates_on"] = (evaluates_on,) if isinstance(evaluates_on, str) else tuple(evaluates_on)
     register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
 
 
@@ -234,7 +236,7 @@ def _fields_of(given: Definition, smoke: Mapping[str, Any], quick: Mapping[str, 
     """The attributes of a task's class with the definition and its fields."""
     model = _fields(given.network, "network", owner, without_default=_FROM_DATA)
     if "name" in model:
-        raise InputError(f"{owner}: network has an argument 'name', which chooses among models here. Rename it.")
+        raise InputError(f"{owner}: network has an argument 'name', which chooses among models. Rename it.")
     is_function = inspect.isroutine(given.data)
     data = _fields(given.data, "data", owner, without_default=("data_dir",)) if is_function else {}
     for argument, fields in (("smoke", smoke), ("quick", quick)):
@@ -253,41 +255,21 @@ def _fields_of(given: Definition, smoke: Mapping[str, Any], quick: Mapping[str, 
     }
 
 
-def _target(given: Definition, target: str | None, higher_is_better: bool | None, owner: str) -> dict[str, Any]:
-    """The attributes of a task's class with its target."""
-    name = target or _first_metric(given.metrics, given.loss, owner)
-    higher = _direction(name, owner) if higher_is_better is None else bool(higher_is_better)
-    return {"target": name, "higher_is_better": higher}
-
-
 def _fields(function: Any, what: str, owner: str, without_default: Sequence[str]) -> dict[str, Any]:
     """The arguments of a function that have defaults: fields of the config."""
-    if not callable(function):
-        raise InputError(f"{owner}: {what}={function!r}; expected a function.")
-    if hasattr(type(function), "trainable_variables"):
-        raise InputError(
-            f"{owner}: {what} is the model {function.name!r}; expected a function that makes it, since each run begins "
-            "with a new one."
-        )
+    if not callable(function) or hasattr(type(function), "trainable_variables"):
+        raise InputError(f"{owner}: {what}={function!r}; expected a function that makes it.")
     fields = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name in without_default:
             continue
-        if parameter.default is parameter.empty:
-            if name not in without_default:
-                raise InputError(
-                    f"{owner}: {what} has an argument {name!r} without a default; expected a default, or one of "
-                    f"{', '.join(without_default)}."
-                )
-        elif name in without_default:
-            continue
-        elif not isinstance(parameter.default, _FIELD_TYPES):
+        if not isinstance(parameter.default, _FIELD_TYPES):
+            given = "no default" if parameter.default is parameter.empty else f"the default {parameter.default!r}"
             raise InputError(
-                f"{owner}: the default of {what}'s argument {name!r} is {parameter.default!r}; expected a number, a "
-                "text, a truth value or a tuple of them: it becomes a field of the config."
+                f"{owner}: {what}'s argument {name!r} has {given}; expected a number, a text, a truth value or a "
+                f"tuple, which becomes a field of the config, or one of the arguments {', '.join(without_default)}."
             )
-        else:
-            fields[name] = parameter.default
+        fields[name] = parameter.default
     return fields
 
 

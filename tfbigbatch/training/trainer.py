@@ -20,7 +20,6 @@ from tfbigbatch.runs.extension import extended
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.runs.stored_run import shown_best, shown_metrics
-from tfbigbatch.tasks import labels
 from tfbigbatch.training import callbacks as run_callbacks
 from tfbigbatch.training import local_steps
 from tfbigbatch.training import phases as run_phases
@@ -135,8 +134,6 @@ class Trainer:
                 self._fit(phase)
         except DivergedError as error:
             self._diverged(error)
-        except tf.errors.InvalidArgumentError as error:
-            raise labels.explained(error) from None
         except Preempted:
             self._write_status(PREEMPTED, steps_done(self._network.optimizer))
             raise
