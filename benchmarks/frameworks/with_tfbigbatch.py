@@ -57,7 +57,9 @@ def _bert(sizes):
         attention_dropout=0.0,
         max_positions=sizes["positions"],
     )
-    return network, {name: losses.SmoothedTokenCrossEntropy(0.0, "tokens", name=f"{name}_nats") for name in network.output}
+    return network, {
+        name: losses.SmoothedTokenCrossEntropy(0.0, "tokens", name=f"{name}_nats") for name in network.output
+    }
 
 
 def _gnmt(sizes):

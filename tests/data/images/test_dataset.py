@@ -69,11 +69,6 @@ def test_crops_differ_from_image_to_image_and_from_epoch_to_epoch(bands):
     assert not np.array_equal(train(images_of(bands), 0, 1, seed=1)[0][0], images[:BATCH])
 
 
-@pytest.mark.slow
-def test_a_cache_changes_nothing(bands):
-    equal(train(images_of(bands, cache_records=True)), train(images_of(bands)))
-
-
 BAD = {
     3: b"no protocol buffer",
     31: made_images.record(b"no JPEG", 1),
@@ -126,8 +121,3 @@ def test_too_many_bad_records_are_refused(damaged):
     train(images, 0, 8)
     with pytest.raises(ValueError, match=r"6 of the 127 records of train .* first is at byte \d+ of .*train-0"):
         images.bad.check()
-
-
-def test_a_share_is_checked(split):
-    with pytest.raises(ValueError, match="max_bad_share=1.5"):
-        images_of(split, max_bad_share=1.5)

@@ -90,7 +90,6 @@ def edited(**changes):
     "name, damage, said",
     [
         ("manifest.json", os.remove, "holds no prepared images.*prepare-imagenet --source="),
-        ("manifest.json", lambda path: path.write_text('{"vocabulary_size": 3}'), "holds no prepared images"),
         ("manifest.json", lambda path: path.write_text("[]"), "holds no prepared images"),
         ("manifest.json", lambda path: path.write_text("{"), "manifest.json cannot be read"),
         ("manifest.json", edited(format=2), "is of format 2; this version reads 1"),
@@ -113,26 +112,3 @@ def test_a_damaged_folder_is_told_what_to_do(tmp_path, name, damage, said):
     damage(folder / name)
     with pytest.raises(ValueError, match=said):
         image_manifest.load(str(folder))
-
-
-def test_no_folder_is_told_the_command(tmp_path):
-    with pytest.raises(ValueError, match="--data_dir is missing.*tfbigbatch prepare-imagenet --source="):
-        image_manifest.load(None)
-    with pytest.raises(ValueError, match="holds no prepared images"):
-        image_manifest.load(str(tmp_path / "nowhere"))
-
-
-@pytest.mark.parametrize(
-    "counts, offsets, sizes, said",
-    [
-        ([3], [0, 20, 50], [100, 10], "2 files, 1 counts and 2 sizes"),
-        ([3, 1], [0, 20, 50], [100, 10], "3 offsets, but the files hold 4 records"),
-        ([2, 1], [0, 20, 5], [100, 10], "the offsets are not those of its files"),
-        ([2, 1], [0, 0, 0], [100, 10], "the offsets are not those of its files"),
-        ([2, 1], [0, 100, 0], [100, 10], "the offsets are not those of its files"),
-        ([4, -1], [0, 20, 50], [100, 10], "3 offsets, but the files hold 3 records"),
-    ],
-)
-def test_arrays_that_do_not_belong_together_are_refused(counts, offsets, sizes, said):
-    with pytest.raises(ValueError, match=f"split train: .*{said}"):
-        Split("train", ("a", "b"), counts, offsets, sizes)

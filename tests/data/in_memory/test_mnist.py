@@ -81,17 +81,6 @@ def test_missing_files_and_folders_are_told_both_ways(folder):
         mnist.load(str(folder / "nowhere"))
 
 
-def test_without_internet_both_ways_are_told(monkeypatch):
-    import tf_keras
-
-    def offline(*unused):
-        raise OSError("URL fetch failure")
-
-    monkeypatch.setattr(tf_keras.datasets.mnist, "load_data", offline)
-    with pytest.raises(ValueError, match="could not be downloaded .URL fetch failure.*--data_dir.*internet"):
-        mnist.load(None)
-
-
 @pytest.mark.skipif(not os.path.isdir(REAL), reason="the real MNIST files are not at hand (TFBIGBATCH_DATA)")
 def test_the_real_files():
     train, test = mnist.load(REAL)

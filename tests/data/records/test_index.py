@@ -62,8 +62,3 @@ def test_a_broken_file_is_named_with_the_place(file, damage, said):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match=f"{path.name}.*{said}"):
         index.offsets(str(path))
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ValueError, match="nowhere cannot be read: No such file"):
-        index.offsets(str(tmp_path / "nowhere"))

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch.data.records import order as order_module
-from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, examples_at, examples_of_epoch
+from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, examples_at
 
 COUNTS = (20, 3, 41, 8, 31)
 RECORDS = sum(COUNTS)
@@ -36,16 +36,6 @@ def all_hosts(hosts, steps, **options):
     return np.concatenate(slices, axis=1)
 
 
-def test_chunks_cover_every_record_once_and_keep_to_their_file():
-    chunks = Chunks.of_files(COUNTS, 8)
-    extents = [each.numpy() for each in chunks.extent(tf.range(chunks.count, dtype=tf.int64))]
-    covered = np.concatenate([np.arange(first, first + size) for first, size in zip(*extents)])
-    np.testing.assert_array_equal(covered, np.arange(RECORDS))
-    file_of = np.repeat(np.arange(len(COUNTS)), COUNTS)
-    for first, size in zip(*extents):
-        assert 1 <= size <= 8 and file_of[first] == file_of[first + size - 1]
-
-
 @pytest.mark.parametrize("counts", [COUNTS, (0, 16, 8, 0), (1, 1, 1), (5,), (0, 7)])
 @pytest.mark.parametrize("block", [3, 1 << 16])
 def test_pieces_are_those_of_a_sum_over_all_chunks(counts, block, monkeypatch):
@@ -63,17 +53,6 @@ def test_pieces_are_those_of_a_sum_over_all_chunks(counts, block, monkeypatch):
             found = [np.arange(begin, begin + count) for begin, count in zip(*(each.numpy() for each in pieces))]
             assert all(len(piece) for piece in found)
             np.testing.assert_array_equal(np.concatenate(found), expected[5 * window : 5 * window + 5])
-
-
-@pytest.mark.parametrize("counts", [COUNTS, (16, 8)])
-def test_any_positions_of_the_records_in_their_own_order(counts):
-    chunks = Chunks.of_files(counts, 8)
-    for start in [*range(0, sum(counts), 3), sum(counts)]:
-        for stop in {start, min(start + 5, sum(counts)), sum(counts)}:
-            at = tf.constant(start, tf.int64), tf.constant(stop, tf.int64)
-            first, size = (each.numpy() for each in chunks.pieces(tf.identity, chunks.short_in_order, *at))
-            found = [number for begin, count in zip(first, size) for number in range(begin, begin + count)]
-            assert found == list(range(start, stop)) and all(size)
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 3, 4])
@@ -97,15 +76,6 @@ def test_any_step_is_found_again_in_the_window_that_holds_it(hosts):
                 read(order, step, 1) == whole[step * order.host_slice.per_host : (step + 1) * order.host_slice.per_host]
             )
             assert order.position(step)[2] < order.window
-
-
-def test_a_far_step_costs_nothing():
-    order = RecordOrder(Chunks.of_files([1251] * 1024, 64), HostSlice(32768, 128, 77), 0, 8192)
-    epoch, window, skip = order.position(89 * 39)
-    assert (epoch, skip < 8192) == (89 * 39 * 32768 // (1251 * 1024), True)
-    at = tf.constant(epoch, tf.int64), tf.constant(window, tf.int64)
-    first, size = order.pieces(*at, order.short_chunks(at[0]))
-    assert size.numpy().sum() <= 8192 and first.numpy().max() < 1251 * 1024
 
 
 def test_seeds_epochs_and_windows_are_shuffled_differently():
@@ -147,9 +117,3 @@ def test_epochs_and_seeds_are_shuffled_differently_and_well():
     correlations = np.corrcoef(runs) - np.eye(len(runs))
     # Independent permutations correlate by about 1 / sqrt(size) = 0.026.
     assert np.abs(correlations).max() < 5 / np.sqrt(size)
-
-
-def test_the_examples_of_one_epoch_are_those_at_its_positions():
-    positions = tf.range(3 * 101 + 5, 4 * 101, dtype=tf.int64)
-    found = examples_of_epoch(tf.constant(3, tf.int64), positions, seed=7, dataset_size=101)
-    np.testing.assert_array_equal(found, examples_at(positions, seed=7, dataset_size=101))

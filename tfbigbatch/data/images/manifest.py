@@ -7,9 +7,8 @@ from typing import Any
 
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records.manifest import Split
-from tfbigbatch.errors import InputError
 
-__all__ = ["KIND", "Manifest", "Split", "is_whole", "load", "read", "save"]
+__all__ = ["KIND", "Manifest", "Split", "load", "read", "save"]
 
 KIND = record_manifest.Kind(
     content="images in TFRecords",
@@ -93,12 +92,3 @@ def read(folder: str) -> dict[str, Any] | None:
       ValueError: there is one, but it cannot be read or is of a later format.
     """
     return record_manifest.read(folder, KIND)
-
-
-def is_whole(folder: str) -> bool:
-    """True if a folder is completely prepared."""
-    try:
-        load(folder)
-    except InputError:
-        return False
-    return True

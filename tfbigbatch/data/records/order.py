@@ -51,36 +51,16 @@ def examples_at(positions: tf.Tensor, *, seed: int, dataset_size: int | tf.Tenso
       int64 tensor of the same shape, values in [0, N).
     """
     flat = tf.reshape(positions, [-1])
-    shuffled = _shuffled(flat % dataset_size, flat // dataset_size, seed=seed, dataset_size=dataset_size)
-    return tf.reshape(shuffled, tf.shape(positions))
-
-
-def examples_of_epoch(epoch: tf.Tensor, positions: tf.Tensor, *, seed: int, dataset_size: int) -> tf.Tensor:
-    """`examples_at` where all positions are of one epoch: three quarters of the time or less, for the same indices.
-
-    Args:
-      epoch: int64 scalar.
-      positions: int64 [n], counted from the run's start.
-      seed: the run's seed.
-      dataset_size: N, at least 1.
-
-    Returns:
-      int64 [n], values in [0, N).
-    """
-    return _shuffled(positions - epoch * dataset_size, epoch, seed=seed, dataset_size=dataset_size)
-
-
-def _shuffled(ranks: tf.Tensor, epochs: tf.Tensor, *, seed: int, dataset_size: int | tf.Tensor) -> tf.Tensor:
-    """The indices at `ranks` [n] of the epochs' orders; epochs is [n] or a scalar for all."""
-    epoch_key = splitmix64(epochs + 1)
+    epoch_key = splitmix64(flat // dataset_size + 1)
     run_key = tf.broadcast_to(splitmix64(tf.constant(seed, tf.int64) + 1), tf.shape(epoch_key))
     # The public tf.random.experimental.index_shuffle takes one seed a call only; the op takes one an index.
-    return tf.raw_ops.RandomIndexShuffle(
-        index=ranks,
+    shuffled = tf.raw_ops.RandomIndexShuffle(
+        index=flat % dataset_size,
         seed=tf.stack([run_key, epoch_key, splitmix64(epoch_key + run_key)], axis=-1),
-        max_index=tf.fill(tf.shape(ranks), tf.cast(dataset_size - 1, tf.int64)),
+        max_index=tf.fill(tf.shape(flat), tf.cast(dataset_size - 1, tf.int64)),
         rounds=_ROUNDS,
     )
+    return tf.reshape(shuffled, tf.shape(positions))
 
 
 class ShortChunks(NamedTuple):

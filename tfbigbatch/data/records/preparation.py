@@ -37,16 +37,22 @@ class Preparation(abc.ABC):
       fingerprint: of `fingerprint`.
       splits: names of all splits that may be written.
       unit: what a tick of the progress bar counts.
+      load: function that reads and checks a prepared folder.
     """
 
+    load: Callable[[str], Any]
     kind: manifest.Kind
     fingerprint: dict[str, Any]
     splits: Iterable[str] = ("train", "validation")
     unit = "file"
 
-    @abc.abstractmethod
     def is_whole(self, folder: str) -> bool:
         """True if the folder is completely prepared."""
+        try:
+            self.load(folder)
+        except InputError:
+            return False
+        return True
 
     @abc.abstractmethod
     def tasks(self, folder: str, say: Callable[[str], object]) -> Sequence[Any]:

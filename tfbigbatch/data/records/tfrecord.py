@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import google_crc32c
@@ -91,16 +91,6 @@ def example(features: Mapping[str, Any]) -> bytes:
             values = entries[name].float_list if floats else entries[name].int64_list
             values.value.extend(value)
     return found.SerializeToString(deterministic=True)
-
-
-def counted(record: bytes) -> Iterator[tuple[str, int]]:
-    """(name, number of values) of each feature of a serialized tf.train.Example.
-
-    Raises:
-      ValueError: it is not an Example.
-    """
-    for name, found in values(record).items():
-        yield name, len(found)
 
 
 def values(record: bytes) -> dict[str, Any]:

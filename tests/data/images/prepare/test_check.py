@@ -35,8 +35,6 @@ def decoded(data):
 FINE = {
     "baseline": PLAIN,
     "progressive": encoded(progressive=True),
-    "4:1:1": encoded(subsampling="4:1:1"),
-    "4:2:2": encoded(subsampling="4:2:2"),
     "4:4:4": encoded(subsampling="4:4:4"),
     "restart markers": encoded(restart_marker_blocks=2),
     "grayscale": encoded(picture().convert("L")),
@@ -68,10 +66,8 @@ FIXED = {
     "CMYK": (encoded(picture().convert("CMYK"), quality=95), "CMYK converted to RGB"),
     "PNG": (encoded(kind="PNG"), "PNG in disguise"),
     "GIF": (encoded(kind="GIF"), "GIF in disguise"),
-    "BMP": (encoded(kind="BMP"), "BMP in disguise"),
     "WebP": (encoded(kind="WEBP", lossless=True), "WEBP in disguise"),
     "a PNG with transparency": (encoded(picture().convert("RGBA"), kind="PNG"), "PNG in disguise"),
-    "a PNG of a palette": (encoded(picture().convert("P", palette=1), kind="PNG"), "PNG in disguise"),
     "no end": (PLAIN[:-2] + b"garbage" * 9, "no end-of-image marker"),
     "an end within a segment": (PLAIN[:-2] + b"\xff\xe1\xff\xff" + PLAIN[-2:], "no end-of-image marker"),
 }

@@ -179,16 +179,6 @@ def test_a_stop_between_shards_leaves_whole_ones_and_the_rest_follows(source, tm
     assert already and content == image_manifest.read(str(tmp_path / "whole"))
 
 
-def test_a_lost_or_cut_shard_is_made_again(source, tmp_path):
-    prepared(source, tmp_path / "out")
-    before = digests(tmp_path / "out")
-    os.remove(tmp_path / "out" / "train-00001-of-00004")
-    (tmp_path / "out" / "validation-00000-of-00002").write_bytes(b"x")
-    os.remove(tmp_path / "out" / "train.index.npy")
-    assert not prepared(source, tmp_path / "out")[1]
-    assert digests(tmp_path / "out") == before
-
-
 def test_a_prepared_folder_within_its_source_is_refused(source):
     with pytest.raises(ValueError, match="lies in --source="):
         prepared(source, os.path.join(source, "out"))

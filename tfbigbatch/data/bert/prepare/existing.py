@@ -64,7 +64,7 @@ def shapes_of(path: str, offset: int = 0) -> dict[str, Any]:
         length = tfrecord.LENGTH.unpack_from(file.read(tfrecord.HEADER_BYTES))[0]
         record = file.read(length)
     try:
-        counts = dict(tfrecord.counted(record))
+        counts = {name: len(found) for name, found in tfrecord.values(record).items()}
     except ValueError as error:
         raise InputError(f"{path}: the record at byte {offset} is no tf.train.Example ({error}).") from None
     for keys in (bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS):

@@ -138,9 +138,7 @@ def classes_of(parts: Mapping[str, list[dict[str, Any]]], keys: Keys, folder: st
     for result in (result for results in parts.values() for result in results):
         for label, name in result["names"].items():
             if merged.setdefault(label, name) != name:
-                raise InputError(
-                    f"Label {label} has the classes {merged[label]!r} and {name!r}."
-                )
+                raise InputError(f"Label {label} has the classes {merged[label]!r} and {name!r}.")
     train = {label for result in parts["train"] for label in result["names"]}
     # The standard records count from 1; a set with label 0 counts from 0.
     offset = 0 if keys.synset is None or 0 in train else 1
@@ -184,7 +182,7 @@ class Indexing(preparation.Preparation):
       ValueError: the first record is of an unknown layout.
     """
 
-    kind, function = image_manifest.KIND, staticmethod(index_file)
+    kind, load, function = image_manifest.KIND, staticmethod(image_manifest.load), staticmethod(index_file)
 
     def __init__(self, source: str, records: dict[str, list[str]]) -> None:
         self.splits = self._records = records
@@ -194,9 +192,6 @@ class Indexing(preparation.Preparation):
         self._keys = keys_of(self._first)
         rows = [(os.path.basename(path), size) for path, size in sizes.items()]
         self.fingerprint = preparation.fingerprint(source, self._keys.layout, {}, [], rows)
-
-    def is_whole(self, folder: str) -> bool:
-        return image_manifest.is_whole(folder)
 
     def tasks(self, folder: str, say: Callable[[str], object]) -> list[Task]:
         say(f"{self._keys.layout}: " + ", ".join(f"{len(each):,} {name} files" for name, each in self._records.items()))

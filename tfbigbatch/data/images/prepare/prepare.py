@@ -130,9 +130,7 @@ def plan(source: layouts.Source, folder: str, options: Options) -> list[Shard]:
         images = source.splits.get(split)
         count = len(images.labels) if images else 0
         if not 0 <= options.shards.get(split, 0) <= count:
-            raise InputError(
-                f"--shards={split}:{options.shards[split]}: expected 1 to {count:,}, its images."
-            )
+            raise InputError(f"--shards={split}:{options.shards[split]}: expected 1 to {count:,}, its images.")
         if images:
             size = int(np.maximum(images.files.sizes, 0).sum())
             total = options.shards.get(split) or max(1, min(_FEWEST, count // _IMAGES_EACH), -(-size // _SHARD_BYTES))
@@ -212,7 +210,8 @@ class Conversion(preparation.Preparation):
       ValueError: as layouts.find and counts do.
     """
 
-    kind, unit, function = image_manifest.KIND, "image", staticmethod(write)
+    kind, load = image_manifest.KIND, staticmethod(image_manifest.load)
+    unit, function = "image", staticmethod(write)
 
     def __init__(self, source: str, folder: str, options: Options) -> None:
         self._options = options
@@ -241,9 +240,6 @@ class Conversion(preparation.Preparation):
             for row in zip(part.files.names, part.labels.tolist(), part.files.sizes.tolist())
         )
         self.fingerprint = preparation.fingerprint(source, found.layout, kept, [found.classes, counts], rows)
-
-    def is_whole(self, folder: str) -> bool:
-        return image_manifest.is_whole(folder)
 
     def tasks(self, folder: str, say: Callable[[str], object]) -> list[Shard]:
         say(self._contents)
