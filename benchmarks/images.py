@@ -96,7 +96,6 @@ CONTENDERS: dict[str, Callable[..., Any]] = {
     "bare_decode": bare_decode,
     "tf_models_official": tf_models_official,
     "tfbigbatch": ours,
-    "tfbigbatch_reduced": lambda *given: ours(*given, reduced_decoding=True),
     "tfbigbatch_opencv": lambda *given: ours(*given, resizer="opencv"),
 }
 

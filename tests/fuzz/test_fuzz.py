@@ -889,10 +889,10 @@ def test_damaged_records_alone_weigh_nothing(tmp_path):
 
 
 def test_a_number_without_an_end_is_refused_at_once():
-    record = memoryview(with_endless_number(tfrecord.example({"label": b"\xff" * 1_000_000})))
+    record = with_endless_number(tfrecord.example({"label": b"\xff" * 1_000_000}))
 
     def case(choices):
-        with pytest.raises(ValueError, match="a number of more than 64 bits"):
-            list(tfrecord.parsed(record))
+        with pytest.raises(ValueError, match="no tf.train.Example"):
+            tfrecord.values(record)
 
     judge([0], case)
