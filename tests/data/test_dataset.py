@@ -223,8 +223,7 @@ def test_every_class_of_the_package_that_is_a_dataset_has_a_case():
 def test_it_has_the_interface(case):
     data = case.data
     assert isinstance(data, Dataset)
-    assert isinstance(data.source, str) and data.source
-    assert isinstance(data.contents, str) and data.contents
+    assert data.source and data.contents
     assert data.tokens_per_example is None or data.tokens_per_example > 0
     for value in (data.examples_in_epoch(BATCH), data.evaluation_steps(BATCH)):
         assert isinstance(value, int) and value > 0

@@ -48,12 +48,6 @@ def test_references_score_100_and_nothing_scores_0(task):
     assert task.scores(task.test, np.full_like(rows, 3)) == {"bleu": 0.0}
 
 
-def test_outputs_are_put_in_the_order_of_the_pairs(task):
-    order = task.test.evaluation_order
-    assert order.tolist() != sorted(order)
-    np.testing.assert_array_equal(task.in_order(task.test, 10 * order[:, None]), 10 * np.arange(len(order))[:, None])
-
-
 def test_one_held_out_set_is_enough_and_the_other_is_asked_for_by_its_flag(tmp_path):
     pytest.importorskip("sentencepiece")
     files = [translation_sets.pair(tmp_path, "train", 40), translation_sets.pair(tmp_path, "valid", 5, first=50)]

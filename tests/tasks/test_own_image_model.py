@@ -42,14 +42,6 @@ def test_its_arguments_are_fields_of_the_config(file):
         image_models.build("tiny", image_size=32, classes=5, widht=3)
 
 
-def test_a_run_that_only_its_config_is_known_of_finds_it(file, tmp_path):
-    config = experiment.load(file)
-    assert experiment.copy_of(config)["experiment.py"] == FILE.encode()
-    image_models._own.clear()
-    experiment.register_task_of(config)
-    assert "tiny" in image_models.names()
-
-
 @pytest.mark.slow
 def test_it_trains(file, tmp_path):
     done = train.smoke(experiment.load(file), model_dir=str(tmp_path / "run"))

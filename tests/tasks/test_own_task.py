@@ -120,15 +120,3 @@ def test_a_task_that_lacks_a_part_is_refused_with_its_name(cls, message):
     with pytest.raises(ValueError, match=message):
         tasks.register("mine", cls)
     assert "mine" not in tasks.names()
-
-
-def test_a_split_that_the_task_did_not_set_is_named():
-    class Forgets(Whole):
-        evaluates_on = ("test", "validation")
-
-    task = Forgets(model=Whole.model_defaults, data={}, data_dir=None, use_fake_data=True)
-    assert task.held_out("test") is task.test
-    with pytest.raises(ValueError, match="Forgets: evaluates_on names 'validation'; expected an attribute"):
-        task.held_out("validation")
-    with pytest.raises(ValueError, match="evaluate_on='dev': expected one of test, validation"):
-        task.held_out("dev")

@@ -62,15 +62,6 @@ def test_a_metric_that_is_wrong_under_a_mask_is_that_of_the_examples(tmp_path, r
         assert found[f"f1_{average}"] == pytest.approx(float(expected.result()), abs=1e-6)
 
 
-def test_an_example_of_weight_zero_is_left_out_and_parts_of_one_are_not():
-    labels, outputs = tf.range(3), {"a": tf.range(3) + 10}
-    weights = {"a": tf.constant([[0.0, 2.0], [0.0, 0.0], [0.0, 0.0]]), "b": tf.constant([0.0, 0.0, 1.0])}
-    left = compile_arguments.weighted_examples(labels, outputs, weights)
-    np.testing.assert_array_equal(left[0], [0, 2])
-    np.testing.assert_array_equal(left[1]["a"], [10, 12])
-    np.testing.assert_array_equal(left[2]["b"], [0, 1])
-
-
 @pytest.mark.parametrize("metric", [Rows(), f1("micro", "micro"), f1("macro", "macro")])
 def test_where_a_batch_keeps_its_shape_it_is_refused_by_name(metric):
     compile_arguments.check_masked([metric], LABEL, OUTPUT, "mine", is_static=False, weighted=False)

@@ -55,6 +55,10 @@ class Task:
     """True if an evaluation of a task with `has_scores` also computes the metrics."""
     has_scores: ClassVar[bool] = False
     """True if `scores` computes the target from all outputs together, in one process."""
+    smoke_sizes: ClassVar[Mapping[str, Any]] = {}
+    """Fields of the model in a run on made-up data."""
+    quick_sizes: ClassVar[Mapping[str, int]] = {}
+    """The largest values of fields of the model in a quick run."""
     training_examples: ClassVar[int | None] = None
     """Examples in an epoch where they are known without the data; None where the data tells."""
 
@@ -94,13 +98,12 @@ class Task:
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         """Fields that a smoke run changes, for a tiny model of the same structure."""
         del model
-        return {}
+        return dict(cls.smoke_sizes)
 
     @classmethod
     def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         """Fields that a quick run changes, for a model of the same kind that two CPU cores train in minutes."""
-        del model
-        return {}
+        return {field: min(model[field], size) for field, size in cls.quick_sizes.items()}
 
     @classmethod
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:

@@ -11,8 +11,6 @@ from tfbigbatch.tasks.base import Task
 if TYPE_CHECKING:
     import tf_keras
 
-_QUICK = {"layers": 2, "hidden_units": 128, "heads": 2, "inner_units": 512}
-
 
 class BertTask(Task):
     """A task of a BERT model, which may start from a checkpoint (`model.init_checkpoint`; see `bert_checkpoints.read`).
@@ -23,6 +21,11 @@ class BertTask(Task):
     models = tuple(sizes.BERT_SIZES)
     head_defaults: ClassVar[Mapping[str, Any]] = {}
     """Fields of the model beside those of its size, with their defaults."""
+    smoke_sizes = {
+        **{"layers": 1, "hidden_units": 8, "heads": 2, "inner_units": 16, "max_positions": 64},
+        **{"name": "bert_tiny", "init_checkpoint": ""},
+    }
+    quick_sizes = {"layers": 2, "hidden_units": 128, "heads": 2, "inner_units": 512}
     metrics_in_training = False  # Over a vocabulary they cost as much as the loss.
 
     @classmethod
@@ -31,15 +34,10 @@ class BertTask(Task):
         return {"name": name, **fields, "init_checkpoint": "", "recompute": False}
 
     @classmethod
-    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
-        tiny = {"layers": 1, "hidden_units": 8, "heads": 2, "inner_units": 16, "max_positions": 64}
-        return {"name": "bert_tiny", **tiny, "init_checkpoint": ""}
-
-    @classmethod
     def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         if model["init_checkpoint"]:
             return {}  # Its sizes are those of the checkpoint.
-        return {field: min(model[field], size) for field, size in _QUICK.items()}
+        return super().quick_model(model)
 
     @classmethod
     def quick_examples(cls, model: Mapping[str, Any]) -> int:

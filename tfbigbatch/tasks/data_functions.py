@@ -105,7 +105,7 @@ def from_tfds(
     def data(data_dir: str | None = None, shuffle_buffer: int = shuffle_buffer) -> Splits:
         from tfbigbatch.data.sources.tf_data import TfDataExamples
 
-        tfds = _package("tensorflow_datasets", "tensorflow-datasets")
+        tfds = _package("tensorflow-datasets")
         builder = tfds.builder(name, data_dir=data_dir)
         builder.download_and_prepare()
         # (features, label), which `as_supervised` gives; TFDS names a feature of it, and its dictionary has no `get`.
@@ -154,7 +154,7 @@ def from_hugging_face(
     def data() -> Splits:
         from tfbigbatch.data.sources.indexable import Indexable
 
-        datasets = _package("datasets", "datasets")
+        datasets = _package("datasets")
         columns, found = [features] if isinstance(features, str) else list(features), {}
         for split, theirs in (splits or _TENTH_HELD_OUT).items():
             rows = datasets.load_dataset(name, split=theirs, **options)
@@ -186,8 +186,8 @@ class _Rows:
         return self._prepare(features, row[self._label]) if self._prepare else (features, row[self._label])
 
 
-def _package(module: str, package: str) -> ModuleType:
+def _package(name: str) -> ModuleType:
     try:
-        return importlib.import_module(module)
+        return importlib.import_module(name.replace("-", "_"))
     except ImportError as error:
-        raise InputError(f"this data needs the package {package}: pip install {package} ({error})") from None
+        raise InputError(f"this data needs the package {name}: pip install {name} ({error})") from None

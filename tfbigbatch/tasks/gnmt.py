@@ -68,6 +68,7 @@ class Gnmt(Task):
         "lowercase": False,
         "tokenize": "13a",
     }
+    quick_sizes = {"hidden_units": 128, "embedding_units": 128, "encoder_layers": 1, "decoder_layers": 2}
     target = "bleu"
     evaluates_on = ("validation", "test")
     metrics_in_training = False  # Over a vocabulary they cost as much as the loss.
@@ -77,11 +78,6 @@ class Gnmt(Task):
     def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         layers = {field: min(model[field], 3) for field in ("encoder_layers", "decoder_layers")}
         return {"hidden_units": 8, "embedding_units": 8, **layers}
-
-    @classmethod
-    def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
-        most = {"hidden_units": 128, "embedding_units": 128, "encoder_layers": 1, "decoder_layers": 2}
-        return {field: min(model[field], size) for field, size in most.items()}
 
     @classmethod
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class LSTMLanguageModel(Task):
         "unroll": False,
         "output_bias": output_bias.DEFAULT,
     }
+    smoke_sizes = {"window": 4, "hidden_units": 4, "embedding_units": 3}
+    quick_sizes = {"window": 20, "hidden_units": 200, "embedding_units": 200}
     target = "perplexity"
     higher_is_better = False
     evaluates_on = ("test", "valid")
@@ -73,15 +75,6 @@ class LSTMLanguageModel(Task):
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
         del data
         manifests.require(data_dir, corpus.KIND)
-
-    @classmethod
-    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
-        return {"window": 4, "hidden_units": 4, "embedding_units": 3}
-
-    @classmethod
-    def quick_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
-        most = {"window": 20, "hidden_units": 200, "embedding_units": 200}
-        return {field: min(model[field], size) for field, size in most.items()}
 
     @classmethod
     def quick_examples(cls, model: Mapping[str, Any]) -> int:

@@ -249,7 +249,7 @@ def _fields_of(given: Definition, smoke: Mapping[str, Any], quick: Mapping[str, 
         "definition": given,
         "model_defaults": model,
         "data_defaults": data,
-        "smoke_model": classmethod(lambda cls, model: dict(smoke)),
+        "smoke_sizes": dict(smoke),
         "quick_model": classmethod(lambda cls, model: dict(quick)),
         "__doc__": inspect.getdoc(given.network) or f"The task {given.name}.",
     }

@@ -66,9 +66,7 @@ class SmallImageClassification(Task):
 class RowClassification(SmallImageClassification):
     """Images read row by row by an LSTM (You et al. 2019, arXiv:1901.08256)."""
 
-    @classmethod
-    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
-        return {"hidden_units": 4, "projection_units": 0}
+    smoke_sizes = {"hidden_units": 4, "projection_units": 0}
 
     def network(self) -> tf_keras.Model:
         from tfbigbatch.models import lstm
@@ -103,11 +101,8 @@ class MnistLeNet(SmallImageClassification):
 
     images = "mnist"
     model_defaults = {"filters": 6, "fc_units": 120}
+    smoke_sizes = {"filters": 3, "fc_units": 10}
     training_examples = 60_000
-
-    @classmethod
-    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
-        return {"filters": 3, "fc_units": 10}
 
     def network(self) -> tf_keras.Model:
         from tfbigbatch.models import lenet
@@ -123,11 +118,8 @@ class MnistCNN(SmallImageClassification):
 
     images = "mnist"
     model_defaults = {"filters": 32, "fc_units": 1024, "dropout": 0.4}
+    smoke_sizes = {"filters": 2, "fc_units": 8}
     training_examples = 60_000
-
-    @classmethod
-    def smoke_model(cls, model: Mapping[str, Any]) -> dict[str, Any]:
-        return {"filters": 2, "fc_units": 8}
 
     def network(self) -> tf_keras.Model:
         from tfbigbatch.models import mnist_cnn
