@@ -46,7 +46,6 @@ class BertPretraining(BertTask):
         "whole_word": False,
         "masked_share": 0.15,
         "shuffle_window": 65536,
-        "cache_records": False,
         "max_bad_share": 0.0,
         MINIVAL: 0,
     }

@@ -31,7 +31,6 @@ class ImageClassification(Task):
         "central_share": 0.875,
         "resizer": "tensorflow",
         "shuffle_window": 8192,
-        "cache_records": False,
         "max_bad_share": 0.0001,
         MINIVAL: 0,
     }

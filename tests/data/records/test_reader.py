@@ -1,5 +1,3 @@
-import os
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -71,21 +69,6 @@ def test_any_pieces_in_any_order(files, offsets_of):
     reader = RecordReader(files[0], COUNTS, offsets_of(files[1]))
     expected = [*range(180, 190), 70, *range(3, 6)]
     assert read(reader, [180, 70, 3], [10, 1, 3]) == [(number, content(number)) for number in expected]
-
-
-def test_cached_records_are_read_once(files):
-    paths, offsets = files
-    reader = RecordReader(paths, COUNTS, offsets, cache=True)
-    damage(paths[2], int(offsets[190]) + 14)
-    assert read(reader, [180], [5]) == [(number, content(number)) for number in range(180, 185)]
-    # In part known, in part not; then a damaged one, which is not remembered as such.
-    first = read_all(reader)
-    assert [number for number, record in first if not record] == [190]
-    damage(paths[2], int(offsets[190]) + 14)
-    assert read(reader, [188], [4]) == [(number, content(number)) for number in range(188, 192)]
-    for path in paths:
-        os.remove(path)
-    assert read_all(reader) == [(number, content(number)) for number in range(sum(COUNTS))]
 
 
 @pytest.mark.parametrize("part", ["length", "checksum of the length", "data", "checksum of the data"])

@@ -1,4 +1,4 @@
-"""Bad records of a pipeline on another host, which calls no Python: a second process on loopback."""
+"""A pipeline on another host, which calls no Python: a second process on loopback."""
 
 import os
 import subprocess
@@ -44,16 +44,12 @@ with tf.device("/job:worker/task:0/device:CPU:0"):
     else:
         raise AssertionError("not refused")
 skip_bad.check_is_local("pairs")
-assert bad.numbers == [0, 3, 6] and bad.count == 3, bad.numbers
-try:
-    bad.check()
-except ValueError as error:
-    print(error)
+assert bad.count == 0
 """
 
 
 @pytest.mark.slow  # Two processes that start TensorFlow.
-def test_bad_records_of_another_host_are_counted_and_limited():
+def test_bad_records_of_another_host_end_no_run():
     (address,) = free_addresses(1)
     environment = {**os.environ, "PYTHONPATH": ROOT}
     server = subprocess.Popen([sys.executable, "-c", SERVER, address], env=environment, stderr=subprocess.DEVNULL)
@@ -65,4 +61,3 @@ def test_bad_records_of_another_host_are_counted_and_limited():
         server.kill()
         server.wait()
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "3 of the 8 records of training cannot be read or decoded" in done.stdout

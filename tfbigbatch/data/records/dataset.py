@@ -24,7 +24,6 @@ class RecordDataset(Dataset):
     Args:
       split: of the manifest.
       shuffle_window: records that are shuffled together, and held in memory.
-      cache_records: keep the records in memory, and read each once.
       max_bad_share: the largest fraction of the split's records that may be bad.
       threads: of the private pool that makes examples; None for as many as the machine has cores.
 
@@ -40,14 +39,13 @@ class RecordDataset(Dataset):
         split: Split,
         *,
         shuffle_window: int,
-        cache_records: bool = False,
         max_bad_share: float = 0.0001,
         threads: int | None = None,
     ) -> None:
         self._split = split
         self._shuffle_window = shuffle_window
         self._threads = threads or os.cpu_count()
-        self._reader = reader.RecordReader(split.files, split.counts, split.offsets, cache_records)
+        self._reader = reader.RecordReader(split.files, split.counts, split.offsets)
         self.bad = BadRecords(split, max_fraction=max_bad_share)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 
@@ -110,7 +108,6 @@ class RecordDataset(Dataset):
         report = self.bad.reporter()
 
         def made(records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor) -> Any:
-            # The shapes are lost where the reader has a cache.
             records, numbers, epochs = (tf.ensure_shape(each, [group]) for each in (records, numbers, epochs))
             return map_records(
                 lambda records, numbers, epochs: self.examples(records, numbers, epochs, seed),

@@ -7,7 +7,6 @@ says where each record begins, so reading can resume at the next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -51,14 +50,12 @@ class RecordReader:
       counts: int64 [files], the number of records in each.
       offsets: int64 [records], the byte in its file where each record's frame begins; those of more than
         MOST_IN_MEMORY are taken a piece at a time, from a file that they may be mapped from.
-      cache: keep records in memory, so that each is read once.
     """
 
-    def __init__(self, files: Sequence[str], counts: np.ndarray, offsets: np.ndarray, cache: bool = False) -> None:
+    def __init__(self, files: Sequence[str], counts: np.ndarray, offsets: np.ndarray) -> None:
         self._files = tf.constant(list(files))
         self._ends = tf.constant(np.cumsum(counts), tf.int64)
         self._offsets_of = _mapped(offsets) if len(offsets) > manifest.MOST_IN_MEMORY else _held(offsets)
-        self._cache: Any = tf.lookup.experimental.MutableHashTable(tf.int64, tf.string, "") if cache else None
         self.chunks = Chunks.of_files(counts, CHUNK_SIZE)
 
     def records(self, pieces: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
@@ -72,25 +69,10 @@ class RecordReader:
           tf.data.Dataset of (records, numbers): string and int64, [size of the piece].
         """
         return tf.data.Dataset.from_tensor_slices(pieces).map(
-            lambda first, size: (self._cached(first, size), first + tf.range(size)),
+            lambda first, size: (self._piece(first, size), first + tf.range(size)),
             num_parallel_calls=_PARALLEL_READS,
             deterministic=True,
         )
-
-    def _cached(self, first: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-        if self._cache is None:
-            return self._piece(first, size)
-        numbers = first + tf.range(size)
-        known = self._cache.lookup(numbers)
-
-        def read() -> tf.Tensor:
-            found = self._piece(first, size)
-            # A record that could not be read now may be there when it is asked for again.
-            there = tf.where(tf.strings.length(found) > 0)[:, 0]
-            with tf.control_dependencies([self._cache.insert(tf.gather(numbers, there), tf.gather(found, there))]):
-                return tf.identity(found)
-
-        return tf.cond(tf.reduce_any(tf.strings.length(known) == 0), read, lambda: known)
 
     def _piece(self, first: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
         file = tf.gather(self._files, tf.searchsorted(self._ends, first[None], side="right")[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,8 +12,6 @@ from absl import logging
 
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.errors import InputError
-
-_FETCH_EVERY = 10.0  # Seconds between two questions to other hosts.
 
 
 class BadRecords:
@@ -32,20 +29,15 @@ class BadRecords:
         self._ends = np.cumsum(split.counts)
         self._numbers: set[int] = set()
         self._lock = threading.Lock()
-        # By device: the bad records of pipelines on other hosts, as keys.
-        self._tables: dict[str, tf.lookup.experimental.MutableHashTable] = {}
-        self._fetched = time.monotonic()
 
     @property
     def count(self) -> int:
         """The number of bad records so far, each counted once."""
-        self._fetch()
         return len(self._numbers)
 
     @property
     def numbers(self) -> list[int]:
         """The bad records so far, by their numbers in the split, sorted."""
-        self._fetch()
         return sorted(self._numbers)
 
     def locate(self, number: int) -> tuple[str, int]:
@@ -65,32 +57,21 @@ class BadRecords:
     def reporter(self) -> Callable[[tf.Tensor], Any]:
         """A function of the numbers of bad records, int64 [n], for the pipeline that is built: call both there.
 
-        A pipeline on another host than Python's, as that of a TPU slice, cannot call Python: it keeps the numbers in a
-        table of that host, which is read from here.
+        A pipeline on another host than Python's, as that of a TPU slice, cannot call Python: it prints them there, and
+        they do not count.
         """
-        here = _remote_host()
-        if here is None:
+        if _remote_host() is None:
             return lambda numbers: tf.numpy_function(self.add, [numbers], [])
-        if here not in self._tables:
-            self._tables[here] = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
-        table = self._tables[here]
-        return lambda numbers: table.insert(tf.cast(numbers, tf.int64), tf.ones_like(numbers, tf.int64))
-
-    def _fetch(self) -> None:
-        """Notes the bad records that pipelines on other hosts found."""
-        self._fetched = time.monotonic()
-        for table in self._tables.values():
-            self.add(table.export()[0].numpy())
+        name = self._split.name
+        return lambda numbers: tf.print("skipped: records of", name, "that cannot be read or decoded:", numbers)
 
     def check(self) -> None:
-        """Raises where too many are bad; those of other hosts are asked for every ten seconds.
+        """Raises where too many are bad.
 
         Raises:
           ValueError: more than `max_fraction` of the split's records are bad.
         """
-        if time.monotonic() - self._fetched >= _FETCH_EVERY:
-            self._fetch()
-        count = len(self._numbers)
+        count = self.count
         if count > self._max_fraction * self._split.examples:
             file, offset = self.locate(min(self._numbers))
             raise InputError(

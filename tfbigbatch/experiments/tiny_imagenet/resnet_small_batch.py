@@ -16,7 +16,6 @@ def get_config() -> experiment.Config:
     config.model.width = 16
     config.data.min_area = 0.25
     config.data.central_share = 1.0
-    config.data.cache_records = True
     # No record was bad as it was prepared.
     config.data.max_bad_share = 0.0
 
