@@ -93,26 +93,15 @@ def _crops(
     image_size: int,
     resizer: str,
 ) -> tf.Tensor:
-    """Crops of JPEGs, the first of `elements`; `window` gives (begin, size, whether it is flipped) of one element.
-
-    OpenCV's bilinear resize of uint8 rounds otherwise than TensorFlow's, by up to one or two of 255. It is called
-    through Python, on the host that the pipeline is built on, once for all images: while it resizes it holds no lock
-    of Python's.
-    """
+    """Crops of JPEGs, the first of `elements`; `window` gives (begin, size, whether it is flipped) of one element."""
+    elements = tuple(map(tf.unstack, elements))
+    windows = [window(*one) for one in zip(*elements, strict=True)]
+    images = [_decoded_window(one, begin, size) for one, (begin, size, _) in zip(elements[0], windows)]
+    flips = [flip for *_, flip in windows]
     if resizer == "opencv":
-        windows = [window(*one) for one in zip(*map(tf.unstack, elements), strict=True)]
-        images = [_decoded_window(one, begin, size) for one, (begin, size, _) in zip(tf.unstack(elements[0]), windows)]
-        return _resized_by_opencv(
-            images, tf.stack([False if flips is None else flips for *_, flips in windows]), image_size
-        )
-
-    def crop(one: tuple[tf.Tensor, ...]) -> tf.Tensor:
-        begin, size, flips = window(*one)
-        image = resized_window(one[0], begin, size, image_size)
-        # Flipped after it is resized, when it is small.
-        return image if flips is None else tf.cond(flips, lambda: tf.reverse(image, [1]), lambda: image)
-
-    return tf.map_fn(crop, elements, fn_output_signature=tf.TensorSpec([image_size, image_size, 3], tf.uint8))
+        flips = tf.stack([False if flip is None else flip for flip in flips])
+        return _resized_by_opencv(images, flips, image_size)
+    return tf.stack([_resized(image, flip, image_size) for image, flip in zip(images, flips)])
 
 
 def random_window(encoded: tf.Tensor, seed: tf.Tensor, min_area: float) -> tuple[tf.Tensor, tf.Tensor]:
@@ -130,14 +119,14 @@ def random_window(encoded: tf.Tensor, seed: tf.Tensor, min_area: float) -> tuple
     return begin[:2], size[:2]
 
 
-def resized_window(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor, image_size: int) -> tf.Tensor:
-    """uint8 [image_size, image_size, 3]: a window of a JPEG, decoded alone and resized bilinearly."""
-    image = _decoded_window(encoded, begin, size)
+def _resized(image: tf.Tensor, flip: tf.Tensor | None, image_size: int) -> tf.Tensor:
+    """uint8 [image_size, image_size, 3] of an image, resized bilinearly, mirrored where `flip` says so."""
     # tf.image.resize is this op behind a dozen small ones, which take as long as a tenth of the decoding. From
     # uint8 the result is that from float32, without writing and reading four times the bytes.
     image = tf.raw_ops.ResizeBilinear(images=image[None], size=[image_size, image_size], half_pixel_centers=True)[0]
     # To the nearest: the cast cuts off.
-    return tf.cast(image + 0.5, tf.uint8)
+    image = tf.cast(image + 0.5, tf.uint8)
+    return image if flip is None else tf.cond(flip, lambda: tf.reverse(image, [1]), lambda: image)
 
 
 def _decoded_window(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
@@ -147,7 +136,12 @@ def _decoded_window(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor) -> tf
 
 
 def _resized_by_opencv(images: Sequence[tf.Tensor], flips: tf.Tensor, image_size: int) -> tf.Tensor:
-    """uint8 [n, image_size, image_size, 3] of images of any sizes, mirrored where `flips`, bool [n], says so."""
+    """uint8 [n, image_size, image_size, 3] of images of any sizes, mirrored where `flips`, bool [n], says so.
+
+    OpenCV's bilinear resize of uint8 rounds otherwise than TensorFlow's, by up to one or two of 255. It is called
+    through Python, on the host that the pipeline is built on, once for all images: while it resizes it holds no lock
+    of Python's.
+    """
 
     def resize(flips: np.ndarray, *images: np.ndarray) -> np.ndarray:
         import cv2
