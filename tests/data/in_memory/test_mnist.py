@@ -43,9 +43,7 @@ def damage(path, change):
 @pytest.mark.parametrize(
     "name, change, said",
     [
-        (TRAIN_IMAGES, lambda content: content[: len(content) // 2], "is truncated or corrupt"),
         (TRAIN_IMAGES, lambda content: b"", "has 0 bytes"),
-        (TRAIN_IMAGES, lambda content: b"<html>not found</html>", "is truncated or corrupt"),
         (TEST_IMAGES, lambda content: content[:200] + b"\x00\xff\x00" + content[203:], "is truncated or corrupt"),
         (
             TEST_IMAGES,
@@ -62,7 +60,6 @@ def damage(path, change):
             lambda content: gzip.compress(idx(2049, np.full(12, 11))),
             "label 11 of example 0 is out of range",
         ),
-        (TRAIN_LABELS, lambda content: gzip.compress(idx(2049, np.zeros(5))), "12 features, 5 labels"),
         (TRAIN_IMAGES, lambda content: gzip.compress(idx(2051, np.zeros((12, 32, 32)))), r"images of \(32, 32\)"),
     ],
 )

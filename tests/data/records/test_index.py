@@ -49,11 +49,8 @@ def changed(place, content):
     "damage, said",
     [
         (lambda data: data[:-1], r"is truncated: the record at byte \d+ ends at byte \d+, the file at \d+"),
-        (lambda data: data[:-20], "is truncated: 8 bytes at byte .*begins with 12"),
         (lambda data: data + b"1234567", "is truncated: 7 bytes at byte .*begins with 12"),
-        (lambda data: data + b"123456789012", "broken at byte .*does not match its checksum"),
         (changed(21, b"\1"), "not a TFRecord file, or it is broken at byte 21"),
-        (changed(29, b"\1"), "not a TFRecord file, or it is broken at byte 21"),
         (gzip.compress, "broken at byte 0.*compressed file has to be unpacked"),
     ],
 )

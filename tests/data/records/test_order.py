@@ -90,14 +90,6 @@ def test_seeds_epochs_and_windows_are_shuffled_differently():
     assert len(set(lists)) == 6
 
 
-def test_neighbours_in_a_file_part():
-    order = RecordOrder(Chunks.of_files([500] * 20, 16), HostSlice(100, 1, 0), 0, 2000)
-    records = np.array([record for _, record in read(order, 0, 100)])
-    correlation = np.corrcoef(records, np.arange(len(records)))[0, 1]
-    assert abs(correlation) < 0.15
-    assert np.mean(np.abs(np.diff(records)) < 16) < 0.05
-
-
 def indices(first, last, *, seed=0, dataset_size):
     return examples_at(tf.range(first, last, dtype=tf.int64), seed=seed, dataset_size=dataset_size).numpy()
 

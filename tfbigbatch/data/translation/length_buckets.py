@@ -128,8 +128,8 @@ class BucketOrder:
         begin, end = first + block * steps // blocks, first + (block + 1) * steps // blocks
         bounds = self._bounds(epoch, tf.range(begin, end + 1), tf.maximum, tf.minimum)
         sizes = bounds[1:] - bounds[:-1]
-        examples = order.examples_of_epoch(
-            epoch, tf.range(bounds[0], bounds[-1]), seed=2 * self.seed, dataset_size=len(self.buckets)
+        examples = order.examples_at(
+            tf.range(bounds[0], bounds[-1]), seed=2 * self.seed, dataset_size=len(self.buckets)
         )
         # Partitions in place of sorts: linear in the examples, of which every host orders those of all.
         positions = tf.range(tf.size(examples, tf.int64))
