@@ -41,7 +41,7 @@ def test_what_was_saved_is_loaded(tmp_path):
             assert getattr(split, array).dtype == np.int64
             np.testing.assert_array_equal(getattr(split, array), getattr(manifest.splits[name], array))
     assert [split.examples for split in loaded.splits.values()] == [3, 2]
-    content = image_manifest.read(str(folder))
+    content = json.loads((folder / "manifest.json").read_text())
     assert content["source"] == "cats" and content["splits"]["train"]["files"][0]["sha256"] == "abc"
 
 

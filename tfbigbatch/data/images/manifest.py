@@ -8,7 +8,7 @@ from typing import Any
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records.manifest import Split
 
-__all__ = ["KIND", "Manifest", "Split", "load", "read", "save"]
+__all__ = ["KIND", "Manifest", "Split", "load", "save"]
 
 KIND = record_manifest.Kind(
     content="images in TFRecords",
@@ -83,12 +83,3 @@ def save(
     """
     fields = {name: getattr(manifest, name) for name in _TYPES if getattr(manifest, name) is not None}
     record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)
-
-
-def read(folder: str) -> dict[str, Any] | None:
-    """The content of manifest.json; None where the folder has no manifest of images.
-
-    Raises:
-      ValueError: there is one, but it cannot be read or is of a later format.
-    """
-    return record_manifest.read(folder, KIND)

@@ -207,7 +207,7 @@ class Conversion(preparation.Preparation):
       options: prepare.Options.
 
     Raises:
-      ValueError: as layouts.find and counts do.
+      ValueError: as layouts.find and plan do.
     """
 
     kind, load = image_manifest.KIND, staticmethod(image_manifest.load)
