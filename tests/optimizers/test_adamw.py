@@ -1,10 +1,9 @@
-"""AdamW: the numbers of Keras' own, fused kernels and plain formulas, and Keras' optimizers made sharded."""
+"""AdamW: the numbers of Keras' own, by fused kernels and by plain formulas."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS, make, variables
 from tfbigbatch import optimizers
 
@@ -72,45 +71,3 @@ def test_the_registered_name_is_keras_own_unless_it_is_sharded(keras_version):
     assert sharded.get_config()["shard_updates"] is True and sharded.weight_decay == 0.3
     with pytest.raises(ValueError, match="shard_updates='yes'"):
         get(shard_updates="yes")
-
-
-# ---- Keras' own, sharded ----------------------------------------------------------------------------------------
-
-
-@both_versions
-@pytest.mark.parametrize("name, options", [("Adam", {"beta_1": 0.8}), ("AdamW", {"amsgrad": True})])
-def test_a_sharded_keras_optimizer_ends_where_it_does_itself(keras_version, name, options):
-    kind = getattr(KERAS[keras_version].optimizers, name)
-
-    def after(shard):
-        with (strategy := mirrored(2)).scope():
-            weights = variables(keras_version, START)
-            optimizer = kind(schedule(keras_version), weight_decay=0.1, name="mine", **options)
-            optimizer.exclude_from_weight_decay(var_names=["bias"])
-            optimizer = optimizers.sharded(optimizer) if shard else optimizer
-            optimizer.build(weights)
-
-        @tf.function
-        def step(values):
-            strategy.run(lambda: optimizer.apply_gradients(zip([value / 2.0 for value in values], weights)))
-
-        for number in range(STEPS):
-            step(gradients(number))
-        return optimizer, [np.asarray(weight) for weight in weights]
-
-    (sharded, ours), (_, theirs) = after(True), after(False)
-    assert sharded.name == "mine" and sharded.updater.options.shard_updates
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
-@both_versions
-def test_other_optimizers_are_refused_with_what_can_be(keras_version):
-    theirs = KERAS[keras_version].optimizers
-    for other in (theirs.SGD(), theirs.Nadam(), make(keras_version, "LAMB"), "adam"):
-        with pytest.raises(ValueError, match="cannot be sharded; Adam and AdamW"):
-            optimizers.sharded(other)
-    trained = theirs.Adam()
-    ends(keras_version, trained)
-    with pytest.raises(ValueError, match="has taken 5 steps"):
-        optimizers.sharded(trained)

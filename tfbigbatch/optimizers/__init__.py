@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tfbigbatch.optimizers.keras3 import LAMB, LARS, AdamW, Adasum, LocalSteps, Muon, Shampoo
     from tfbigbatch.optimizers.matrices import einsum_treatments
     from tfbigbatch.optimizers.registry import get, names, register
-    from tfbigbatch.optimizers.sharded_adam import sharded
 
 _HOMES = {
     "AccumulationSchedule": "accumulation_schedule",
@@ -32,7 +31,6 @@ _HOMES = {
     "names": "registry",
     "register": "registry",
     "restore_from_saved_model": "checkpointing",
-    "sharded": "sharded_adam",
 }
 _OPTIMIZERS = ("AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo")
 
@@ -53,7 +51,6 @@ __all__ = [
     "names",
     "register",
     "restore_from_saved_model",
-    "sharded",
 ]
 _lazy = LazyNames(__name__, _HOMES, _OPTIMIZERS)
 
