@@ -1,6 +1,5 @@
 """The trainer as a whole: a run, its directory, and resuming it in the same bits."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -152,7 +151,6 @@ def test_each_phase_has_its_own_intervals_and_schedule(tmp_path, quick_config, c
 
 # Dropout draws from the generators that a checkpoint holds; intervals and windows straddle the stops.
 VARIANTS = {
-    "momentum": {},
     "lamb, dropout": {"optimizer": {"name": "lamb", "weight_decay": 0.01}, "model__dropout": 0.3},
     "lars, loop of five": {"optimizer": {"name": "lars", "eeta": 0.02}, "steps_per_execution": 5},
     "adamw, accumulation": {"optimizer": {"name": "adamw"}, "accumulation_steps": 3, "model__dropout": 0.3},
@@ -165,7 +163,6 @@ VARIANTS = {
         },
         "mixed_precision": "bfloat16",
     },
-    "bfloat16": {"mixed_precision": "bfloat16", "model__dropout": 0.3},
     # The second phase has another batch, schedule, accumulation and intervals; it begins at update 14.
     "phases": {
         "optimizer": {"name": "lamb"},
@@ -343,18 +340,6 @@ def test_a_run_goes_on_over_other_replicas_and_micro_batches(tmp_path, quick_con
             assert other[name] == pytest.approx(row[name], rel=1e-4), (row["step"], name)
 
 
-def test_a_notice_of_preemption_saves_and_stops(tmp_path, quick_config):
-    @contextlib.contextmanager
-    def watch(callback):
-        callback("the metadata server says preempted: TRUE")
-        yield
-
-    with pytest.raises(errors.Preempted, match="since the metadata server says preempted: TRUE, after step 1, and"):
-        train.run(quick_config(), model_dir=str(tmp_path), watch_preemption=watch)
-    status = read_json(tmp_path / "status.json")
-    assert (status["status"], status["step"]) == ("preempted", 1)
-
-
 def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(tmp_path, quick_config):
     config = quick_config(schedule__learning_rate=1e38, schedule__warmup_epochs=0.5, schedule__decay="constant")
     with pytest.raises(errors.DivergedError, match=r"loss became (nan|inf) between step \d+ and step \d+.*last good"):
@@ -389,36 +374,26 @@ def test_a_run_that_may_goes_back_past_the_window_in_which_it_diverged(tmp_path,
     "fields, said",
     [
         ({"batch_size": 2048}, "larger than the training set of 1437"),
-        ({"accumulation_steps": 5}, "does not divide by 5 accumulation steps"),
         ({"duration": "40"}, "duration='40' does not say how long"),
-        ({"mixed_precision": "int8"}, "expected one of float32"),
         ({"optimizer": {"name": "lamb", "beta1": 0.9}}, "no argument 'beta1'. Did you mean 'beta_1'"),
-        ({"optimizer": {"name": "lam"}}, "Did you mean 'lamb'"),
         ({"optimizer": {"name": "lamb", "learning_rate": 0.1}}, "optimizer.learning_rate cannot be set here"),
         (
             {"optimizer": {"name": "adamw", "use_ema": True, "local_steps": {"every": 2}}},
             "LocalSteps.*use_ema=True.*each replica's own weights",
         ),
-        ({"schedule__rule": "lgw"}, "Did you mean 'legw'"),
         ({"schedule__warmup_epochs": 100.0}, "warm-up of .* is longer than the run"),
         ({"keep_checkpoints": 1}, "expected 2 or more"),
-        ({"steps_per_execution": 0}, "steps_per_execution=0"),
-        ({"seed": -1}, "seed=-1: expected 0 or more"),
         ({"evaluate_on": "valid"}, "evaluate_on='valid': task digits_lstm is evaluated on one of test"),
-        ({"evaluation_batch_size": 0}, "evaluation_batch_size=0: expected 1 or more"),
         (
             {"date__safety": 2.0, "date__enabled": True, "schedule__warmup_epochs": 0.1},
             "DATE: safety=2.0 is out of range",
         ),
         ({"task": "lstm_language_model", "date__enabled": True}, "date.enabled: DATE's probe begins anywhere"),
         ({"model__hidden_units": 0}, "hidden_units=0.*expected"),
-        ({"model": {"hiden_units": 8}}, "model.hiden_units.*Did you mean 'hidden_units'"),
-        ({"optimizer": {"momentum": 0.9}}, "optimizer None is unknown"),
         ({"task": "digit_lstm"}, "Did you mean 'digits_lstm'"),
         ({"schedule__warmup": "3 steps", "schedule__warmup_epochs": 0.1}, "give one of the two"),
         ({"phases": ({}, {"seed": 3})}, "phases, phase 2: seed=3: the phases of a run may differ in batch_size"),
         ({"phases": ({"schedule.ruel": "legw"},)}, "no field 'ruel' in schedule. Did you mean 'rule'"),
-        ({"phases": ({"batch_size": "many"},)}, "phases, phase 1: batch_size='many'"),
         ({"phases": ({}, {}), "date__enabled": True}, "phases: 2 of them, with date.enabled"),
     ],
 )
@@ -426,29 +401,3 @@ def test_bad_fields_are_refused_before_anything_is_written(tmp_path, quick_confi
     with pytest.raises(ValueError, match=said):
         train.run(quick_config(**fields), model_dir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
-
-
-def test_a_checkpoint_of_another_model_is_refused(tmp_path, quick_config):
-    train.run(quick_config(), model_dir=str(tmp_path), stop_after=8)
-    stored = json.loads((tmp_path / "config.json").read_text())
-    stored["config"]["model"]["hidden_units"] = 6
-    (tmp_path / "config.json").write_text(json.dumps(stored))
-    before = files_of(tmp_path)
-    with pytest.raises(ValueError, match="of another model or optimizer"):
-        train.run(quick_config(model__hidden_units=6), model_dir=str(tmp_path))
-    assert files_of(tmp_path) == before
-
-
-def test_durations_written_in_two_ways_are_no_difference(finished, quick_config):
-    one = {
-        "duration": "20 step",
-        "phases": [{"duration": "1,000 Examples"}],
-        "schedule": {"boundaries": ("1.0 epoch",)},
-    }
-    two = {"duration": "20 steps", "phases": [{"duration": "1e3 examples"}], "schedule": {"boundaries": ("1 epochs",)}}
-    assert experiment.differences(one, two) == [] and experiment.compared(one) == experiment.compared(two)
-    assert experiment.differences(one, {**two, "duration": "20 epochs"}) == ["duration: 20 steps -> 20 epochs"]
-    _, directory = finished
-    config = quick_config()
-    config.evaluate_every = config.evaluate_every.removesuffix("s")
-    assert train.run(config, model_dir=str(directory))["step"] == 24

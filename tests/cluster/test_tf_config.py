@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from tfbigbatch.cluster.tf_config import host_names, is_first, is_slurm_step, parse_tf_config, slurm_tf_config
-from tfbigbatch.training.options import check_strategy
+from tfbigbatch.cluster.tf_config import host_names, is_first, parse_tf_config, slurm_tf_config
 
 CLUSTER = {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
 
@@ -23,22 +22,17 @@ def test_workers_are_counted_after_their_chief():
     [
         ("{not json", "TF_CONFIG is not of the expected form"),
         ("[" * 100_000, "TF_CONFIG is not of the expected form"),
-        ("[]", "is not of the expected form"),
         ("{}", "is not of the expected form .KeyError"),
         (json.dumps({**CLUSTER, "task": {"type": "worker"}}), "KeyError.'index'"),
-        (json.dumps({**CLUSTER, "cluster": ["a:1"]}), "is not of the expected form"),
         (json.dumps({**CLUSTER, "task": {"type": "worker", "index": 2}}), "worker 2 is not in the cluster of 2"),
         (json.dumps({**CLUSTER, "task": {"type": "chief", "index": 0}}), "chief 0 is not in the cluster of 2"),
         (json.dumps({**CLUSTER, "task": {"type": "ps", "index": 0}}), "has the job 'ps'.*without parameter servers"),
-        (json.dumps({**CLUSTER, "task": {"type": [], "index": 0}}), r"has the job \[\]"),
         (of_workers(["a:1"], evaluator=["b:1"]), "has the job 'evaluator'.*expected chief and worker alone"),
         (of_workers(["a:1", "b:1", "a:1"]), "gives an address to two workers"),
         (of_workers(["a:1"], chief=["a:1"]), "gives an address to two workers"),
         (of_workers(["a:1"], chief=["c:1", "c:2"]), "'chief' is .* one for a chief"),
         (of_workers("a:1"), "'worker' is 'a:1'; expected a list"),
-        (of_workers([3]), "3 is not an address"),
         (of_workers(["a"]), "'a' is not an address; expected 'host:port'"),
-        (of_workers(["a:0"]), "'a:0' is not an address"),
         (of_workers(["a:65536"]), "'a:65536' is not an address"),
         (of_workers(["grpc://a:1"]), "'grpc://a:1' is not an address"),
     ],
@@ -57,12 +51,6 @@ def test_the_first_worker_writes_and_so_does_a_process_by_itself(monkeypatch):
     assert is_first("one_device", None)
     monkeypatch.setenv("TF_CONFIG", of_workers(["a:1", "b:2"]))
     assert is_first("auto", None)
-
-
-@pytest.mark.parametrize("name", ["gpu", "GPU", "cuda", "cpu"])
-def test_a_kind_of_device_is_no_strategy(name):
-    with pytest.raises(ValueError, match=f"--strategy={name} is unknown: devices are found by themselves.*mirrored"):
-        check_strategy(name)
 
 
 STEP = {
@@ -110,7 +98,3 @@ def test_what_cannot_be_read_is_named(change, said):
     environment = {**STEP, "SLURM_PROCID": "0", **change}
     with pytest.raises(ValueError, match=said):
         slurm_tf_config({name: value for name, value in environment.items() if value is not None})
-
-
-def test_one_task_is_no_cluster():
-    assert is_slurm_step(STEP) and not is_slurm_step({"SLURM_STEP_NUM_TASKS": "1"}) and not is_slurm_step({})

@@ -41,16 +41,6 @@ def test_the_step_is_in_the_status_and_a_restart_says_what_is_lost(tmp_path, qui
     assert "a shorter checkpoint_every than '8 steps' loses less" in said
 
 
-def test_a_status_is_written_seldom(monkeypatch):
-    written = []
-    for seconds in (60.0, 0.0):
-        monkeypatch.setattr(callbacks.WriteStatus, "SECONDS", seconds)
-        callback = callbacks.WriteStatus(written.append, every=2)
-        for callback.step in range(1, 6):
-            callback.on_steps(callback.step - 1, callback.step, None)
-    assert written == [2, 4]
-
-
 # A short form in the default run: docs/runs.md, by tests/test_docs.py.
 @pytest.mark.slow
 def test_a_finished_run_is_extended(tmp_path, quick_config, capsys):

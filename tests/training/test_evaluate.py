@@ -59,18 +59,6 @@ def test_texts_are_kept_where_the_task_has_such():
     assert kept == [[str(row[1]) for row in held_out.features["input_word_ids"]]]
 
 
-def test_a_check_that_finds_something_wrong_is_heard():
-    def check():
-        raise ValueError("too much of it is bad")
-
-    task, held_out = ScoredTask(), fake.pairs(3)[1]
-    task.checks = (check,)
-    ids = tf_keras.Input((None,), dtype=tf.int32)
-    model = TrainingModel(tf_keras.Model({"input_word_ids": ids}, tf.cast(ids[:, :1], tf.float32)))
-    with pytest.raises(ValueError, match="too much of it is bad"):
-        evaluate(model, task, held_out, held_out.evaluation_batches(tf.distribute.InputContext(), batch_size=20), 1)
-
-
 def test_several_workers_are_refused(tmp_path, monkeypatch):
     from tfbigbatch import experiment
     from tfbigbatch.training import strategy

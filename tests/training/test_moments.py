@@ -96,9 +96,3 @@ def test_what_cannot_be_scaled_is_refused_before_training(tmp_path, quick_config
     with pytest.raises(ValueError, match=message):
         train.run(quick_config(**fields), model_dir=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
-
-
-def test_phases_of_one_batch_are_scaled(quick_config):
-    both = ({"duration": "4 steps"}, {"duration": "4 steps", "schedule.learning_rate": 0.05})
-    config = quick_config(**HALF_LIFE, optimizer=LAMB, phases=both)
-    assert compiled_model(config, phases_of(config)).optimizer.beta_2 == pytest.approx(0.99**16)

@@ -7,12 +7,6 @@ from hypothesis import strategies as st
 from tfbigbatch.training.plan import BatchArithmetic, fit_segments
 
 
-def test_the_arithmetic_is_said():
-    lines = BatchArithmetic(512, 4, 2, 1437).lines(112)
-    assert "512 global = 64 per replica x 4 accumulation x 2 replicas" in lines[0]
-    assert "112 steps = 39.91 epochs of 1,437 examples (2.807 steps each); 57,344 examples seen" in lines[1]
-
-
 @pytest.mark.parametrize(
     "arguments, said",
     [

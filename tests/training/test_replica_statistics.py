@@ -60,11 +60,6 @@ def test_another_number_of_replicas_begins_with_the_mean(tmp_path, before, after
     np.testing.assert_allclose(restored.values(), np.repeat(mean, after, 1), rtol=1e-6)
 
 
-def test_a_network_without_statistics_has_no_part():
-    network = tf_keras.Sequential([tf_keras.layers.Dense(2, input_shape=(1,))])
-    assert replica_statistics.checkpoint_parts(mirrored(2), network.weights) == []
-
-
 @pytest.mark.slow
 def test_stopped_and_resumed_it_ends_in_the_same_bits(tmp_path):
     # Tests may forget the tasks of others.

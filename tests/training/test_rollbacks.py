@@ -25,15 +25,3 @@ def test_each_rollback_leaves_out_its_window_and_slows_all_rates(tmp_path):
         assert [dict(phase) for phase in slowed.phases] == [{"duration": "5 steps"}, {"schedule.learning_rate": 0.1}]
         assert "from step 55 to 40, 15 batches left out, rates x0.5: loss became inf" in found.lines()[1]
     assert made.schedule.learning_rate == 0.8
-
-
-@pytest.mark.parametrize("fields", [{"rollbacks": -1}, {"rate_factor": 0.0}, {"rate_factor": 1.5}])
-def test_an_impossible_policy_is_refused(tmp_path, fields):
-    with pytest.raises(ValueError, match="divergence.rollbacks=.*expected 0 or more, and a factor above 0"):
-        Rollbacks(str(tmp_path), config(**fields))
-
-
-def test_a_damaged_file_is_named(tmp_path):
-    (tmp_path / "rollbacks.json").write_text('[{"step": 3}]')
-    with pytest.raises(ValueError, match="rollbacks.json cannot be used"):
-        Rollbacks(str(tmp_path), config())

@@ -1,9 +1,7 @@
 """Runs with optimizer.shard_updates: the weights of a run without it, also on another number of replicas."""
 
-import numpy as np
 import pytest
 
-from tests.conftest import final_weights
 from tests.test_train import assert_same_bits
 from tfbigbatch import train
 
@@ -17,18 +15,6 @@ def config(quick_config, simulated_replicas):
         return quick_config(optimizer=optimizer, simulated_replicas=replicas)
 
     return make
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_with_one_replica(tmp_path, config):
-    """tests/distributed/test_elastic.py has four."""
-    train.run(config(2, shard=False), model_dir=str(tmp_path / "whole"))
-    for replicas, shard, stop in ((2, True, 9), (0, True, None)):
-        train.run(config(replicas, shard), model_dir=str(tmp_path / "parts"), stop_after=stop)
-    whole, parts = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
-    assert whole.keys() == parts.keys()
-    for name, value in whole.items():
-        np.testing.assert_allclose(parts[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.slow

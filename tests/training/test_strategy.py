@@ -21,11 +21,6 @@ def test_auto_takes_one_device_on_a_machine_without_gpus():
     assert is_chief(strategy)
 
 
-def test_mirrored_takes_all_devices():
-    strategy, chosen = choose("mirrored")
-    assert strategy.num_replicas_in_sync == 4 and chosen == "mirrored over 4 CPUs"
-
-
 def test_simulated_replicas_are_the_first_logical_cpus():
     strategy, chosen = choose("auto", simulated_replicas=4)
     assert strategy.num_replicas_in_sync == 4 and "4 simulated replicas" in chosen
@@ -125,13 +120,3 @@ def test_no_tpu_is_an_error_within_seconds(kind, monkeypatch):
     with pytest.raises(ValueError, match=f"--tpu={name}: no TPU answers.*{said}.*docs/tpu.md"):
         choose("tpu", name)
     assert time.perf_counter() - started < 5.0
-
-
-def test_chips_are_known_by_their_maker(tmp_path, monkeypatch):
-    monkeypatch.setattr(strategies, "_DEVICES", ())
-    monkeypatch.setattr(strategies, "_VENDORS", str(tmp_path / "*" / "vendor"))
-    for name, maker in (("0", "0x8086"), ("1", "0x1ae0")):
-        assert not strategies._has_chips()
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "vendor").write_text(f"{maker}\n")
-    assert strategies._has_chips()

@@ -135,18 +135,6 @@ def test_an_embedding_is_clipped_by_the_norm_of_its_whole_gradient():
     np.testing.assert_allclose(model.get_weights()[0][1], [-0.5 / np.sqrt(2)] * 2, rtol=1e-5)
 
 
-@pytest.mark.parametrize("replicas, combine, parts", [(1, "updates", 0), (2, "gradients", 0), (2, "updates", 1)])
-def test_checkpoints_hold_the_state_of_each_replica_only_where_it_differs(replicas, combine, parts):
-    def adasum():
-        return keras2.Adasum(tf_keras.optimizers.SGD(0.1, momentum=0.9), combine=combine)
-
-    strategy = mirrored(replicas) if replicas > 1 else tf.distribute.OneDeviceStrategy("CPU:0")
-    model = compiled(strategy, optimizer=adasum)
-    with strategy.scope():
-        model.optimizer.build(model.network.trainable_variables)
-    assert len(model.checkpoint_parts()) == parts
-
-
 @pytest.mark.parametrize("replicas", ["one", "two"])
 def test_a_loop_of_steps_is_traced_once_for_whole_and_partial_loops(replicas, monkeypatch):
     """Keras' own loop traces the step twice: once for the shapes of what it returns."""

@@ -8,12 +8,9 @@ import tf_keras
 
 from tfbigbatch import train
 from tfbigbatch.errors import DivergedError
-from tfbigbatch.optimizers import keras2
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.training import callbacks
-from tfbigbatch.training.callbacks.base import crosses
-from tfbigbatch.training.callbacks.step_metrics import learning_rate_at
 from tfbigbatch.training.metrics_log import MetricsLog
 
 
@@ -51,22 +48,6 @@ def test_a_metric_that_is_not_finite_is_named_with_its_window(bad):
     x[50] = bad  # in step 7 of 12
     with pytest.raises(DivergedError, match=r"became (nan|inf) between step 6 and step 9\."):
         compiled().fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[callbacks.StopOnNonFinite(3)])
-
-
-def test_the_rate_is_that_of_the_update():
-    schedule = tf_keras.optimizers.schedules.PolynomialDecay(1.0, 10, 0.0)
-    assert learning_rate_at(keras2.LAMB(schedule), 5) == pytest.approx(0.5)
-    assert learning_rate_at(keras2.LAMB(0.25), 5) == pytest.approx(0.25)
-    scaled = tf_keras.mixed_precision.LossScaleOptimizer(keras2.LAMB(schedule))
-    assert learning_rate_at(scaled, 5) == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize(
-    "before, step, every, expected",
-    [(0, 4, 4, True), (4, 7, 4, False), (3, 9, 4, True), (0, 1, 0, False), (4, 5, 1, True)],
-)
-def test_crosses(before, step, every, expected):
-    assert crosses(before, step, every) is expected
 
 
 def test_a_line_without_a_terminal_has_the_learning_rate_and_the_speed(tmp_path, quick_config, capsys):

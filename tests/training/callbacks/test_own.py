@@ -2,15 +2,12 @@
 
 import csv
 import json
-import sys
-import types
 
 import keras
 import numpy as np
 import pytest
 import tf_keras
 
-from tests.test_docs import blocks
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.training.callbacks import own
 
@@ -121,37 +118,3 @@ def test_a_callback_of_either_keras_sees_the_runs_optimizer(tmp_path, of_network
     assert steps == [3, 3, 6, 6]
     if saved:
         assert keras.saving.load_model(tmp_path / "saved.keras").built
-
-
-def test_the_pages_loggers_call_their_packages(monkeypatch):
-    """Stand-ins of wandb and mlflow, with the functions that the page calls."""
-    called = []
-    run = types.SimpleNamespace(
-        log=lambda logs, step: called.append(("log", logs, step)), finish=lambda: called.append("finish")
-    )
-    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda **given: called.append(given) or run))
-    mlflow = {
-        name: (lambda *given, name=name, **more: called.append((name, *given, *more.values())))
-        for name in ("set_experiment", "start_run", "log_metrics", "end_run")
-    }
-    monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(**mlflow))
-    [code] = [code for info, _, code in blocks("docs/your_own.md") if "WandbLogger" in code]
-    names = {}
-    exec(code, names)
-    model = types.SimpleNamespace(optimizer=types.SimpleNamespace(iterations=6))
-    for logger in (
-        names["WandbLogger"]("mine", "runs/one", experiment.new("digits_lstm")),
-        names["MlflowLogger"]("mine", "runs/one"),
-    ):
-        logger.set_model(model)
-        logger.on_train_begin()
-        logger.on_epoch_end(0, {"val_mae": 1.0})
-        logger.on_train_end()
-    assert called[0]["project"] == "mine" and called[0]["id"] == "one" and called[0]["config"]["batch_size"] == 32
-    assert called[1:3] == [("log", {"val_mae": 1.0}, 6), "finish"]
-    assert called[3:] == [
-        ("set_experiment", "mine"),
-        ("start_run", "one"),
-        ("log_metrics", {"val_mae": 1.0}, 6),
-        ("end_run",),
-    ]

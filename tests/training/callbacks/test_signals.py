@@ -39,14 +39,6 @@ def test_a_signal_stops_after_the_update(number):
     assert saved.asked == [7]
 
 
-def test_a_notice_stops_too_and_is_named():
-    stop = running(Saved())
-    with stop:
-        stop.request("the metadata server says preempted: TRUE")
-        with pytest.raises(Preempted, match="stopped since the metadata server says preempted: TRUE, after step 7"):
-            stop.on_steps(6, 7, {})
-
-
 def test_a_warning_and_then_the_signal_itself_do_not_interrupt_the_saving():
     stop = running(Saved())
     with stop:

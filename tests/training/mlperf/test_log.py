@@ -1,4 +1,3 @@
-import contextlib
 import json
 import logging
 import os
@@ -6,8 +5,6 @@ import os
 import pytest
 
 from tfbigbatch import experiment, tasks, train
-from tfbigbatch.errors import Preempted
-from tfbigbatch.training.callbacks import Evaluation
 from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.mlperf.log import MLPerfLog
 
@@ -56,36 +53,6 @@ def test_a_run_that_reaches_its_target_stops_there_and_is_accepted_by_the_checke
     assert [event["metadata"]["epoch_num"] for event in accuracies] == [4 * (n + 1) for n in range(len(accuracies))]
     assert all(event["value"] < 0.759 for event in accuracies[:-1])
     assert events(path)[-1]["metadata"]["status"] == "success"
-
-
-def test_an_evaluation_that_was_stopped_ends_and_is_made_up_for_without_a_block(tmp_path, monkeypatch):
-    measure, requests = Evaluation.measure, []
-
-    @contextlib.contextmanager
-    def watch(request):
-        requests.append(request)
-        yield
-
-    def stopped(evaluation):
-        requests[-1]("of a notice")
-        measure(evaluation)
-
-    monkeypatch.setattr(Evaluation, "measure", stopped)
-    with pytest.raises(Preempted):
-        small_run(tmp_path, watch_preemption=watch)
-    path = tmp_path / "mlperf.log"
-    keys = [event["key"] for event in events(path)]
-    assert keys[-5:] == ["block_start", "block_stop", "eval_start", "eval_stop", "run_stop"]
-    assert events(path)[-1]["metadata"]["status"] == "aborted"
-
-    monkeypatch.setattr(Evaluation, "measure", measure)
-    small_run(tmp_path, stop_after=32)
-    resumed = [event["key"] for event in events(path)[len(keys) :]]
-    begin = resumed.index("run_start")
-    assert resumed[begin + 1 : begin + 5] == ["eval_start", "eval_accuracy", "eval_stop", "block_start"]
-    assert resumed[-2:] == ["eval_stop", "run_stop"] or resumed[-2:] == ["block_stop", "run_stop"]
-    for name in ("block", "eval"):
-        assert resumed.count(f"{name}_start") == resumed.count(f"{name}_stop")
 
 
 @pytest.mark.parametrize(
