@@ -4,34 +4,10 @@ from typing import Any
 
 import keras
 
+from tests.parity.peer_names import stand_ins
 from tfbigbatch.optimizers import keras3
 
-_registered = keras.saving.register_keras_serializable("peer_names")
-_EVERY_LAYER = [".*"]
-
-
-@_registered
-class SGD(keras3.LARS):
-    def __init__(self, learning_rate: Any = 0.01, momentum: float = 0.0, name: Any = None, **options: Any) -> None:
-        options.setdefault("exclude_from_weight_decay", [])
-        options.setdefault("exclude_from_layer_adaptation", _EVERY_LAYER)
-        super().__init__(learning_rate, momentum=momentum, name=name, **options)
-
-
-@_registered
-class Adam(keras3.LAMB):
-    def __init__(self, learning_rate: Any = 0.001, epsilon: float = 1e-7, name: Any = None, **options: Any) -> None:
-        options.setdefault("exclude_from_weight_decay", [])
-        options.setdefault("exclude_from_layer_adaptation", _EVERY_LAYER)
-        super().__init__(learning_rate, epsilon=epsilon, name=name, **options)
-
-
-@_registered
-class AdamW(Adam):
-    def __init__(self, learning_rate: Any = 0.001, weight_decay: float = 0.004, **options: Any) -> None:
-        super().__init__(learning_rate, weight_decay=weight_decay, **options)
-
-
+SGD, Adam, AdamW = stand_ins(keras3, keras.saving.register_keras_serializable("peer_names"), __name__)
 Lamb = keras3.LAMB
 LossScaleOptimizer = keras3.LossScaleOptimizer
 _OURS = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
