@@ -1,14 +1,13 @@
-"""Injects failures into runs on the digits: goodput, repeated steps, leaks, and whether the weights are the same.
+"""Injects failures into runs on the digits: goodput, repeated steps, and whether the weights are the same.
 
     python -m tests.soak --model_dir=runs/soak --results=results/reliability/soak --minutes=120
 
 For 1, 2 and 4 processes: a run that nothing happens to, then a run for each kind of failure at random times, a mean of
 --mean_time_between_failures seconds apart. Processes that end are started again until the run is done; its checkpoint
-must then be the undisturbed run's in all bits. Each run that ends adds a line to RESULTS.jsonl, of which RESULTS.md is
-the table. The same command does the runs that are missing; --minutes is the time of one call.
+must then be the undisturbed run's in all bits. Each run that ends adds a line to RESULTS.jsonl. The same command does
+the runs that are missing; --minutes is the time of one call.
 
 Everything is done from outside of the processes and without root, but for the slow disk: `slow_disk` is called in them.
-For leaks of memory and files let one process run for long: --workers=1 --steps=1000000 --failures=.
 """
 
 import argparse
@@ -22,7 +21,6 @@ import resource
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import threading
@@ -58,7 +56,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 POLL, SLOW, UNTIL = 0.05, 20.0, 3600.0  # seconds
 # The others of a lost worker notice it within these seconds, or are killed, as by launch-local.
 LOSS_GRACE, END_GRACE = 20.0, 60.0
-SETTLED, LONG = 120.0, 600.0  # seconds of a process before its slope begins, and of the slope at least
 
 
 class Proxy:
@@ -107,7 +104,6 @@ class Workers:
         self.switch = os.path.join(folder, "slow_disk")
         with contextlib.suppress(OSError):
             os.remove(self.switch)
-        self.samples, self._sampled = [], 0.0
         ports = free_ports(count) if count > 1 else []
         self.proxies = [Proxy(port) for port in ports]
         self._log = open(os.path.join(folder, "output.txt"), "ab")  # closed by `close`
@@ -147,7 +143,6 @@ class Workers:
                 break
             if until():
                 return None
-            self._sample()
             time.sleep(POLL)
         self.kill()
         codes = [each.wait() for each in self.processes]
@@ -161,16 +156,6 @@ class Workers:
         ended = time.monotonic() + seconds
         while time.monotonic() < ended and not until():
             time.sleep(POLL)
-
-    def _sample(self):
-        """Every second: (time, resident bytes, open files) of the first process."""
-        if time.monotonic() > self._sampled + 1.0:
-            self._sampled = time.monotonic()
-            with contextlib.suppress(OSError):
-                folder = f"/proc/{self.processes[0].pid}"
-                with open(f"{folder}/statm", encoding="ascii") as file:
-                    memory = int(file.read().split()[1]) * resource.getpagesize()
-                self.samples.append((self._sampled, memory, len(os.listdir(f"{folder}/fd"))))
 
     def kill(self):
         for each in self.running():
@@ -266,7 +251,7 @@ class Soak:
         self._directory = os.path.join(self._folder, kind)
         # The same failures at the same times, whatever was run before.
         self._choices = random.Random(f"{options.seed} {workers} {kind}")
-        self._failures, self._codes, self._samples = collections.Counter(), collections.Counter(), []
+        self._failures, self._codes = collections.Counter(), collections.Counter()
 
     def is_done(self):
         return RunDirectory(self._directory).status().get("status") == DONE
@@ -302,7 +287,6 @@ class Soak:
             "goodput": status["goodput"],
             "same_bits": not different,
             "different": different[:5],
-            **leaks(self._samples),
         }
 
     def _start(self):
@@ -330,24 +314,7 @@ class Soak:
                 kind = self._choices.choice(kinds) if self._kind == "mixed" else self._kind
                 self._failures[kind] += inject(kind, workers, f"{self._directory}/checkpoints", self._choices)
         finally:
-            self._samples.append(workers.samples)
             workers.close()
-
-
-def leaks(processes):
-    """The most memory and files of the processes' samples, and the steepest growth of one that lived for long."""
-    found = {"memory_mib": 0.0, "files": 0}
-    for samples in processes:
-        found["memory_mib"] = max([found["memory_mib"], *(round(each[1] / 2**20, 1) for each in samples)])
-        found["files"] = max([found["files"], *(each[2] for each in samples)])
-        late = [each for each in samples if each[0] > samples[0][0] + SETTLED]
-        if late and late[-1][0] - late[0][0] > LONG:
-            seconds, memory, files = zip(*late)
-            slope = statistics.linear_regression(seconds, memory).slope * 3600 / 2**20
-            found["mib_per_hour"] = max(found.get("mib_per_hour", slope), slope)
-            slope = statistics.linear_regression(seconds, files).slope * 3600
-            found["files_per_hour"] = max(found.get("files_per_hour", slope), slope)
-    return found
 
 
 def different_values(one, other):
@@ -363,31 +330,6 @@ def different_values(one, other):
     return [name for name in compared if not same(name)]
 
 
-def table(rows):
-    """The lines of a Markdown table; 'of undisturbed' is the wall time of the run without failures over this one's."""
-    lines = [
-        "| processes | failures | injected | starts | goodput | of undisturbed | steps repeated | of all | restarts s "
-        "| same bits |",
-        "|---:|---|---:|---:|---:|---:|---:|---:|---:|---|",
-    ]
-    for row in rows:
-        goodput = row["goodput"]
-        cells = [
-            str(row["workers"]),
-            f"{row['failures']}, every {row['checkpoint_every']}",
-            str(sum(row["injected"].values())),
-            str(sum(row["exit_codes"].values())),
-            f"{goodput['fraction']:.1%}",
-            f"{min(1.0, row['undisturbed_seconds'] / max(1e-9, goodput['wall'])):.1%}",
-            f"{goodput['repeated_steps']:,}",
-            f"{goodput['repeated_steps'] / row['steps']:.1%}",
-            f"{goodput['restarts']:.1f}",
-            "yes" if row["same_bits"] else f"no: {row['different'][0]}",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=120.0, help="after these, no further run is begun")
@@ -398,7 +340,7 @@ def main(arguments=None):
     parser.add_argument("--checkpoint_every", default="5 seconds", help="a duration or a time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model_dir", required=True, help="folder of the run directories")
-    parser.add_argument("--results", help="path of the results, without ending; default: soak in --model_dir")
+    parser.add_argument("--results", help="path of the results, without .jsonl; default: soak in --model_dir")
     parser.add_argument("flags", nargs="*", help="further flags of the trainer, after --")
     options = parser.parse_args(arguments)
     failures = [kind for kind in options.failures.split(",") if kind]
@@ -411,11 +353,11 @@ def main(arguments=None):
     path = options.results or os.path.join(options.model_dir, "soak")
     for folder in (options.model_dir, os.path.dirname(path) or "."):
         os.makedirs(folder, exist_ok=True)
-    rows, end = [], time.monotonic() + 60.0 * options.minutes
+    done, end = set(), time.monotonic() + 60.0 * options.minutes
     if os.path.exists(f"{path}.jsonl"):
         with open(f"{path}.jsonl", encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
-    done = {(row["workers"], row["steps"], row["failures"], row["checkpoint_every"]) for row in rows}
+        done = {(row["workers"], row["steps"], row["failures"], row["checkpoint_every"]) for row in rows}
     with collecting_signals() as signals:
         for cell in cells:
             soak = Soak(options, *cell, signals)
@@ -425,13 +367,9 @@ def main(arguments=None):
             row = None if time.monotonic() > end or signals else soak.row()
             if row is None:
                 break
-            rows.append(row)
             with open(f"{path}.jsonl", "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-            with open(f"{path}.md", "w", encoding="utf-8") as file:
-                file.write("\n".join(table(rows)) + "\n")
-            print(table([row])[-1], flush=True)
-    print("\n".join(table(rows)))
+            print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -18,4 +18,4 @@ def test_a_soak_ends_in_the_same_bits_and_is_not_repeated(tmp_path, workers, ste
         soak.main([*arguments, "--checkpoint_every=1 seconds", "--", "--config.model.hidden_units=8"])
         rows = [json.loads(line) for line in (tmp_path / "soak.jsonl").read_text().splitlines()]
         assert [each["failures"] for each in rows] == ["none", *kinds]
-        assert all(each["same_bits"] for each in rows) and (tmp_path / "soak.md").exists()
+        assert all(each["same_bits"] for each in rows)
