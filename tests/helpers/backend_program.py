@@ -36,7 +36,7 @@ OPTIMIZERS = {
 }
 # As the other libraries' defaults.
 EVERYWHERE = {"exclude_from_weight_decay": []}
-# Of these, the ones for the tests of saved files and of stateless_apply.
+# Of these, the ones for the test of saved files.
 CONTINUED = ("lamb", "muon", "shampoo", "accumulated")
 
 
@@ -189,23 +189,16 @@ def refused():
 
 
 def of_jax():
-    """Steps without state under jax.jit, on one and four devices where there are as many, and beside optax."""
+    """Two epochs on one and four devices, where there are as many."""
     import jax
 
     found = {}
-    for name in CONTINUED:
-        optimizer, model = OPTIMIZERS[name](), small_model()
-        optimizer.build(model.trainable_variables)
-        values = steps_without_state(optimizer, model.trainable_variables)
-        steps_with_state(optimizer, model.trainable_variables)
-        found.update({f"stateless {name}/{index}": np.asarray(value) for index, value in enumerate(values)})
-        found.update(weights(f"with state {name}", model))
     for devices in (1, 4) if len(jax.devices()) >= 4 else ():
         keras.distribution.set_distribution(keras.distribution.DataParallel(devices=jax.devices()[:devices]))
         for name in ("lamb", "muon", "shampoo"):
             found.update(weights(f"{devices} devices {name}", fit(compiled(OPTIMIZERS[name]()))))
     keras.distribution.set_distribution(None)
-    return {**found, **of_optax()}
+    return found
 
 
 def falling_rate(start=0.02, end=0.005):
@@ -225,70 +218,6 @@ def our_steps(optimizer):
         gradients = gradients_of_step(number, [variable.shape for variable in model.trainable_variables])
         optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in gradients])
     return model
-
-
-def of_optax():
-    """Twelve steps at a falling learning rate, beside optax's."""
-    import jax
-    import optax
-
-    theirs = optax.linear_schedule(0.02, 0.005, STEPS)
-
-    def whole_matrices(values):
-        """Convolutions too are matrices, [h w in, out]. A vector may come as a node without axes."""
-        axes = [getattr(each, "ndim", 0) for each in values]
-        return [
-            optax.contrib.MuonDimensionNumbers(tuple(range(count - 1)), count - 1) if count > 1 else None
-            for count in axes
-        ]
-
-    def muon(nesterov):
-        return optax.contrib.muon(
-            theirs,
-            nesterov=nesterov,
-            consistent_rms=0.2,
-            weight_decay=0.1,
-            adam_weight_decay=0.1,
-            adam_b2=0.99,
-            muon_weight_dimension_numbers=whole_matrices,
-        )
-
-    pairs = {
-        "lamb": (keras3.LAMB(falling_rate(), weight_decay=0.1, **EVERYWHERE), optax.lamb(theirs, weight_decay=0.1)),
-        "lars": (
-            keras3.LARS(falling_rate(0.1, 0.02), form="tfm", eeta=0.1, weight_decay=0.1, **EVERYWHERE),
-            optax.lars(optax.linear_schedule(0.1, 0.02, STEPS), weight_decay=0.1, trust_coefficient=0.1),
-        ),
-        # Keras adds epsilon before the bias of the second moment is corrected, optax after it.
-        "adamw": (
-            keras3.AdamW(falling_rate(), weight_decay=0.1, epsilon=1e-12),
-            optax.adamw(theirs, weight_decay=0.1, eps=1e-12),
-        ),
-        "muon": (keras3.Muon(falling_rate(), nesterov=False, weight_decay=0.1, **EVERYWHERE), muon(False)),
-        "muon nesterov": (keras3.Muon(falling_rate(), weight_decay=0.1, **EVERYWHERE), muon(True)),
-    }
-    found = {}
-    for name, (ours, other) in pairs.items():
-        values = [variable.value for variable in small_model().trainable_variables]
-        state = other.init(values)
-        if name == "muon nesterov":
-            # As after many steps: optax corrects the bias of the momentum and of the gradient that Nesterov adds by
-            # different factors, which are 1 then.
-            state = jax.tree.map(
-                lambda each: each._replace(count=10_000) if isinstance(each, optax.contrib.MuonState) else each,
-                state,
-                is_leaf=lambda each: isinstance(each, optax.contrib.MuonState),
-            )
-        for number in range(STEPS):
-            updates, state = other.update(gradients_of_step(number, [each.shape for each in values]), state, values)
-            values = optax.apply_updates(values, updates)
-        model = our_steps(ours)
-        for index, value in enumerate(values):
-            # Its vectors take Nesterov's Adam, ours Adam.
-            if value.ndim > 1 or name != "muon nesterov":
-                found[f"optax {name}/{index}"] = np.asarray(value)
-        found.update(weights(f"beside optax {name}", model))
-    return found
 
 
 def of_torch():

@@ -112,15 +112,6 @@ def _only(backend, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", backend_program.CONTINUED)
-def test_steps_without_state_are_those_with_it(backend, name):
-    found = _only(backend, "jax")
-    for key in (key for key in found if key.startswith(f"stateless {name}/")):
-        other = key.replace("stateless", "with state")
-        np.testing.assert_allclose(found[key], found[other], rtol=1e-5, atol=1e-6, err_msg=key)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lamb", "muon", "shampoo"])
 def test_four_devices_end_where_one_does(backend, name):
     found = _only(backend, "jax")
@@ -133,12 +124,6 @@ def _check_the_weights_of(library, found, name):
     assert keys
     for key in keys:
         np.testing.assert_allclose(found[f"beside {key}"], found[key], rtol=2e-5, atol=5e-6, err_msg=key)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["lamb", "lars", "adamw", "muon", "muon nesterov"])
-def test_the_weights_are_those_of_optax(backend, name):
-    _check_the_weights_of("optax", _only(backend, "jax"), name)
 
 
 @pytest.mark.slow

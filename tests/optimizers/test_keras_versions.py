@@ -169,15 +169,3 @@ def test_the_package_gives_the_optimizers_of_the_tf_keras_in_use(legacy, expecte
     outcome = preloaded.run(str(program), TF_USE_LEGACY_KERAS=legacy)
     assert outcome.returncode == 0, outcome.stderr[-3000:]
     assert outcome.stdout.split()[-1] == f"tfbigbatch.optimizers.{expected}"
-
-
-@pytest.mark.parametrize("name", ["Adasum", "LocalSteps", "LossScaleOptimizer"])
-def test_what_needs_tensorflow_is_refused_on_another_backend_of_keras_3(name, monkeypatch):
-    wrapped = {
-        "Adasum": {"optimizer": KERAS["keras3"].optimizers.Adam()},
-        "LocalSteps": {"optimizer": KERAS["keras3"].optimizers.Adam(), "every": 2},
-        "LossScaleOptimizer": {"inner_optimizer": make("keras3", "LAMB")},
-    }[name]
-    monkeypatch.setattr(KERAS["keras3"].config, "backend", lambda: "jax")
-    with pytest.raises(ValueError, match=f"{name} needs TensorFlow, and Keras 3 runs on jax here: set KERAS_BACKEND"):
-        make("keras3", name, **wrapped)

@@ -33,14 +33,6 @@ def test_exclusions_act_on_decay_and_on_the_ratio_apart(keras_version):
         np.testing.assert_allclose(ours[i].numpy(), expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-def decayed(optimizer, variables):
-    """The names of the variables, all set to 1, that a step without a gradient changes: by their decay."""
-    for variable in variables:
-        variable.assign(np.ones(variable.shape))
-    optimizer.apply_gradients([(tf.zeros(variable.shape), variable) for variable in variables])
-    return [variable.name.split(":")[0] for variable in variables if not (np.array(variable) == 1.0).all()]
-
-
 @both_versions
 @pytest.mark.parametrize("given, expected_adapts", [(None, [True, False]), ([], [True, True])])
 def test_no_adaptation_list_means_as_decay_and_an_empty_one_means_none(keras_version, given, expected_adapts):
@@ -48,19 +40,6 @@ def test_no_adaptation_list_means_as_decay_and_an_empty_one_means_none(keras_ver
     optimizer = make(keras_version, "LARS", layer_statistics=True, **options)
     applied(optimizer, [[[1.0], [1.0]]], variables(keras_version, {"kernel": [1.0], "bias": [1.0]}))
     assert [layer.trust_ratio != 1.0 for layer in optimizer.layer_statistics().values()] == expected_adapts
-
-
-@both_versions
-def test_the_usual_set_excludes_norms_and_biases_by_name(keras_version):
-    layers = KERAS[keras_version].layers
-    model = KERAS[keras_version].Sequential(
-        [layers.Input((8, 8, 3)), layers.Conv2D(4, 3), layers.BatchNormalization(), layers.LayerNormalization()]
-        + [layers.Flatten(), layers.Dense(2)]
-    )
-    optimizer = make(keras_version, "LAMB", weight_decay=0.1, exclude_from_weight_decay="norm_and_bias")
-    names = decayed(optimizer, model.trainable_variables)
-    assert len(names) == 2 and all(name.endswith("kernel") for name in names)
-    assert optimizer.get_config()["exclude_from_weight_decay"] == "norm_and_bias"
 
 
 @both_versions

@@ -1,7 +1,5 @@
 """What is a matrix: the variables of real layers and of the package's models, in both Kerases."""
 
-import warnings
-
 import pytest
 import tensorflow as tf
 
@@ -39,32 +37,24 @@ def matrices_of(model, treatments=()):
 # A layer, the shape of its inputs, and its matrices [rows, columns]; all other variables are vectors.
 TABLE = {
     "dense": (lambda layers: layers.Dense(6), (4,), [(4, 6)]),
-    "dense of few features": (lambda layers: layers.Dense(64), (4,), [(4, 64)]),
     "one output": (lambda layers: layers.Dense(1), (4,), []),
     "output layer of a vocabulary": (lambda layers: layers.Dense(1000), (16,), []),
     "output layer of few classes": (lambda layers: layers.Dense(1000), (160,), [(160, 1000)]),
     "conv1d": (lambda layers: layers.Conv1D(5, 3), (9, 4), [(12, 5)]),
     "conv2d": (lambda layers: layers.Conv2D(5, (3, 2)), (9, 9, 4), [(24, 5)]),
-    "conv3d": (lambda layers: layers.Conv3D(5, 2), (9, 9, 9, 4), [(32, 5)]),
-    "conv1d named as a key": (lambda layers: layers.Conv1D(5, 3, name="conv_key"), (9, 4), [(12, 5)]),
     "conv2d named as a query": (lambda layers: layers.Conv2D(5, 1, name="query"), (9, 9, 4), [(4, 5)]),
     "transposed": (lambda layers: layers.Conv2DTranspose(5, 3), (9, 9, 4), [(4, 45)]),
     "grouped": (lambda layers: layers.Conv2D(8, 3, groups=2), (9, 9, 4), [(18, 8)]),
     "depthwise": (lambda layers: layers.DepthwiseConv2D(3, depth_multiplier=2), (9, 9, 4), []),
-    "depthwise of one": (lambda layers: layers.DepthwiseConv2D(3, name="dw"), (9, 9, 4), []),
     "separable": (lambda layers: layers.SeparableConv2D(5, 3, depth_multiplier=2), (9, 9, 4), [(8, 5)]),
     "lstm": (lambda layers: layers.LSTM(6), (9, 4), [(4, 24), (6, 24)]),
-    "lstm of few features": (lambda layers: layers.LSTM(256), (9, 4), [(4, 1024), (256, 1024)]),
     "gru": (lambda layers: layers.GRU(6), (9, 4), [(4, 18), (6, 18)]),
-    "simple rnn": (lambda layers: layers.SimpleRNN(6), (9, 4), [(4, 6), (6, 6)]),
     "both directions": (lambda layers: layers.Bidirectional(layers.LSTM(6)), (9, 4), [(4, 24), (6, 24)] * 2),
     "convolutional lstm": (lambda layers: layers.ConvLSTM2D(6, 3), (3, 9, 9, 4), [(36, 24), (54, 24)]),
     "dense over axes": (
         lambda layers: layers.EinsumDense("abc,cde->abde", (None, 2, 3), bias_axes="de", name="qkv"), (9, 4), [(4, 6)]
     ),
     "norm over two axes": (lambda layers: layers.LayerNormalization(axis=[1, 2]), (9, 4), []),
-    "slopes": (lambda layers: layers.PReLU(), (9, 4), []),
-    "patch embedding": (lambda layers: layers.Dense(6, name="patch_embedding"), (4,), [(4, 6)]),
 }  # fmt: skip
 
 
@@ -116,8 +106,6 @@ def test_gates_groups_and_channels_by_pattern(keras_version):
     assert with_treatment("convolutional lstm", "gates") == [(4, 36, 6), (4, 54, 6)]
     assert with_treatment("grouped", "groups:2") == [(2, 18, 4)]
     assert with_treatment("depthwise", "depthwise") == [(4, 9, 2)]
-    # One column a channel: a direction of its own, where a pattern asks for it.
-    assert with_treatment("depthwise of one", "depthwise") == [(4, 9, 1)]
     assert with_treatment("one output", "matrix") == [(1, 4, 1)]
     assert with_treatment("conv2d", "rows:1") == [(1, 3, 40)]
     assert with_treatment("dense", "vector") == []
@@ -159,35 +147,6 @@ def test_bert_of_tf_models_official():
     ]
 
 
-@pytest.mark.parametrize(
-    "path, shape, treatment, said",
-    [
-        ("dense/kernel", (4, 6), "gates", r"'dense/kernel' of shape \(4, 6\); expected the kernel or recurrent_kernel"),
-        ("dense/kernel", (4, 6), "heads", r"expected a kernel \[in, heads, size\] or \[heads, size, out\]"),
-        ("dense/kernel", (4, 6), "depthwise", r"expected a depthwise kernel \[h, w, in, multiplier\]"),
-        ("conv/kernel", (3, 3, 4, 6), "groups:4", "expected a kernel with a multiple of 4 outputs"),
-        ("dense/kernel", (4, 6), "rows:2", "expected a kernel of more than 2 axes"),
-    ],
-)
-def test_a_treatment_that_does_not_fit_is_an_error(path, shape, treatment, said):
-    with pytest.raises(ValueError, match=f"matrices: the treatment '{treatment}' does not fit .*{said}.* Narrow"):
-        matrices.views([path], [shape], [("kernel", treatment)])
-
-
-def test_a_pattern_that_changes_nothing_warns():
-    paths, shapes = ["lstm/lstm_cell/kernel", "lstm/lstm_cell/bias"], [(4, 24), (24,)]
-    with pytest.warns(
-        UserWarning, match="matrices: 'lstn' matches none of the 2 variables, so it changes nothing.*lstm"
-    ):
-        matrices.warn_of_idle([("lstn", "vector")], paths, shapes)
-    # A bias is a vector in any case.
-    with pytest.warns(UserWarning, match="matrices: 'bias' matches none of the 1 variables"):
-        matrices.warn_of_idle([("bias", "matrix")], paths, shapes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        matrices.warn_of_idle([("lstm", "gates"), ("kernel", "vector")], paths, shapes)
-
-
 # The equation of a layer, its output's shape, the shape of its input, and its matrices.
 EQUATIONS = {
     "a query of KerasHub's Gemma": ("btd,ndh->btnh", (None, 2, 5), (9, 4), (1, 4, 10)),
@@ -207,35 +166,3 @@ def test_an_equation_tells_the_axes(keras_version, name):
     model = KERAS[keras_version].Sequential([layers.Input(shape), layer, layers.Dense(7, name="after")])
     [(pattern, treatment)] = matrices.einsum_treatments(model)
     assert [each for each in found(model, [(pattern, treatment)]).values() if each][0] == expected
-
-
-GEMMA = [f"block_{number}/query/kernel" for number in range(3)], 3 * [(8, 256, 16)]
-# Paths and shapes that are read right, whatever their sides.
-USUAL = {
-    "a head of few classes": ("head/kernel", (784, 10)),
-    "a convolution by another name": ("stem/kernel", (3, 3, 512, 8)),
-    "a convolution of one axis": ("conv1d/kernel", (5, 512, 8)),
-    "a query of Keras": ("query/kernel", (128, 8, 16)),
-    "a vector in any order": ("layer_scale", (1, 1, 512)),
-    "positions": ("position_embedding/embeddings", (1, 512, 8)),
-}
-
-
-def test_a_long_matrix_warns_once_with_what_to_pass():
-    with pytest.warns(UserWarning) as caught:
-        matrices.warn_of_long(*GEMMA)
-    [message] = [str(each.message) for each in caught]
-    assert "'block_0/query/kernel' of shape (8, 256, 16) as 1 x [8, 4,096] and 2 more" in message
-    assert "'in:1 out:0,2'" in message and "einsum_treatments(model)" in message
-    with pytest.warns(UserWarning, match=r"1 x \[1, 4,096\]"):
-        matrices.warn_of_long(["key/kernel"], [(1, 256, 16)])
-    with pytest.warns(UserWarning, match=r"1 x \[2,048, 16\]"):
-        matrices.warn_of_long(*GEMMA, [("query", "rows:2")])
-
-
-@pytest.mark.parametrize("kind", USUAL)
-def test_usual_kernels_do_not_warn(kind):
-    path, shape = USUAL[kind]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        matrices.warn_of_long([path], [shape])

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import mirrored
-from tests.helpers import optimizers_in_numpy
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
-    OPTIMIZERS,
     make,
-    small_model,
     tensor_variables,
     variables,
 )
@@ -218,26 +214,6 @@ def test_each_part_of_a_kernel_follows_numpy(shape, treatment, parts):
         np.testing.assert_allclose(np.array(kernel)[part].reshape(rows, -1), end, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "keras_version, clipping",
-    [("tf_keras", {"clipvalue": 0.3}), ("keras3", {"clipnorm": 1.0}), ("tf_keras", {"global_clipnorm": 2.0})],
-)
-def test_the_mean_of_the_micro_batches_is_clipped(keras_version, clipping):
-    [(name, limit)] = clipping.items()
-    clip = {{"clipvalue": "value", "clipnorm": "norm", "global_clipnorm": "global_norm"}[name]: limit}
-    micro_batches = GRADIENTS[:6]
-    pairs = zip(micro_batches[::2], micro_batches[1::2])
-    means = [{name: (one[name] + other[name]) / 2 for name in WEIGHTS} for one, other in pairs]
-    ours = variables(keras_version, WEIGHTS)
-    optimizer = make(
-        keras_version, "Muon", learning_rate=schedule(keras_version), accumulation_steps=2, normuon_beta=0.9, **clipping
-    )
-    applied(optimizer, ours, micro_batches)
-    assert int(optimizer.iterations) == 3
-    for (name, end), variable in zip(expected(means, clip=clip, beta=0.9).items(), ours):
-        np.testing.assert_allclose(variable.numpy(), end, rtol=1e-4, atol=1e-4, err_msg=name)
-
-
 @both_versions
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-9), ("bfloat16", 0.05), ("float16", 0.01)])
 def test_state_is_float32_or_wider(keras_version, dtype, tolerance):
@@ -269,65 +245,7 @@ def test_matrices_have_one_slot_and_vectors_two(keras_version):
     assert shapes == sorted([*momenta, *moments, (1, 4), (1, 8), (4, 2)])
 
 
-@both_versions
-def test_averages_follow_the_weights(keras_version):
-    ours = variables(keras_version, WEIGHTS)
-    optimizer = make(keras_version, "Muon", learning_rate=0.05, use_ema=True, ema_momentum=0.5)
-    optimizer.build(ours)
-    average = WEIGHTS["kernel"]
-    for step, each in enumerate(GRADIENTS[:3]):
-        applied(optimizer, ours, [each])
-        # Keras 3 begins with the weights after the first step, Keras 2 with those before it.
-        kept = 0.0 if keras_version == "keras3" and step == 0 else 0.5
-        average = kept * average + (1.0 - kept) * ours[0].numpy()
-    found = optimizer._model_variables_moving_average[0]
-    np.testing.assert_allclose(np.array(found), average, rtol=1e-4, atol=1e-5)
-
-
 # ---- Replicas ---------------------------------------------------------------------------------
-
-
-def on_two_replicas(keras_version, wrap=lambda optimizer: optimizer, steps=4, **arguments):
-    """Steps on two replicas, each with gradients of its own.
-
-    Returns:
-      (the weights before and after, the gradients [steps][replica] of each variable).
-    """
-    strategy, random = mirrored(2), np.random.RandomState(3)
-    with strategy.scope():
-        model = small_model(keras_version)
-        optimizer = wrap(make(keras_version, "Muon", learning_rate=0.05, **arguments))
-        optimizer.build(model.trainable_variables)
-    before = model.get_weights()
-    gradients = [[[random.normal(size=weight.shape) for weight in before] for _ in range(2)] for _ in range(steps)]
-
-    @tf.function
-    def step(of_replicas):
-        def replica():
-            index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            own = [tf.gather(each, index) for each in of_replicas]
-            optimizer.apply_gradients(list(zip(own, model.trainable_variables)))
-
-        strategy.run(replica)
-
-    for one, other in gradients:
-        step([tf.constant(np.stack(pair), tf.float32) for pair in zip(one, other)])
-    return before, model.get_weights(), gradients
-
-
-@both_versions
-def test_adasum_combines_the_updates_of_the_replicas(keras_version):
-    """Each replica orthogonalises a momentum of its own, even where work is shared otherwise."""
-    adasum = OPTIMIZERS[keras_version].Adasum
-    before, after, gradients = on_two_replicas(keras_version, adasum, share_work=True)
-    weight, momenta = np.array(before[0], np.float64), [np.zeros((4, 4))] * 2
-    for each in gradients:
-        # What Adasum gives a replica is its gradient of a loss of its own: twice its part of the sum.
-        momenta = [0.95 * momentum + 2 * own[0] for momentum, own in zip(momenta, each)]
-        directions = [2 * own[0] + 0.95 * momentum for momentum, own in zip(momenta, each)]
-        changes = [muon_run(weight, [each], [0.05], mu=0.0) - weight for each in directions]
-        weight = weight + optimizers_in_numpy.tree(changes)
-    np.testing.assert_allclose(after[0], weight, rtol=1e-4, atol=1e-5)
 
 
 # ---- Treatments, when the variables are known -------------------------------------------------
@@ -356,16 +274,3 @@ def test_a_long_matrix_warns_when_the_variables_are_known(keras_version):
             warnings.simplefilter("error")
             optimizer.build(ours)
         assert optimizer.get_config()["matrices"] == [["query", "in:1 out:0,2"]]
-
-
-@both_versions
-def test_a_checkpoint_of_other_treatments_is_an_error(keras_version, tmp_path):
-    """The state of a matrix is not that of a vector."""
-    ours = variables(keras_version, WEIGHTS)
-    optimizer = make(keras_version, "Muon")
-    optimizer.build(ours)
-    path = tf.train.Checkpoint(optimizer=optimizer).write(str(tmp_path / "checkpoint"))
-    other = make(keras_version, "Muon", matrices=[("wide", "vector")])
-    other.build(variables(keras_version, WEIGHTS))
-    with pytest.raises(ValueError, match="holds another state than this Muon has.*not in it: m/wide_kernel"):
-        tf.train.Checkpoint(optimizer=other).restore(path)

@@ -49,18 +49,6 @@ def test_four_micro_batches_are_one_batch(keras_version, where):
 
 
 @both_versions
-def test_the_bias_correction_of_lamb_counts_updates(keras_version):
-    whole = fitted(keras_version, lambda: make(keras_version, "LAMB", learning_rate=0.02), steps=4, batch_size=64)
-    parts = fitted(
-        keras_version,
-        lambda: make(keras_version, "LAMB", learning_rate=0.02, accumulation_steps=2),
-        steps=8,
-        batch_size=32,
-    )
-    assert_same_weights(parts, whole, rtol=1e-3, atol=1e-5)
-
-
-@both_versions
 def test_nothing_moves_between_updates(keras_version):
     variable = tf.Variable([1.0, 2.0], name="kernel")
     optimizer = make(keras_version, "LAMB", learning_rate=0.1, accumulation_steps=3)

@@ -1,11 +1,10 @@
 """Keras 3's variables that a step overwrites with their gradients, as the scales of float8 layers."""
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import make, tensor_variables, variables
+from tests.helpers.keras_versions import make, variables
 
 WRAPPED = {
     "LAMB": lambda inner: inner,
@@ -50,17 +49,3 @@ def test_accumulation_overwrites_once_a_step_as_keras_own_does():
             history.append(float(scale.numpy()[0]))
         histories.append(history)
     assert histories[0] == histories[1] == [1.0, 3.0, 3.0, 0.75]
-
-
-def test_a_float8_model_saves_and_loads(tmp_path):
-    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
-    for layer in model.layers:
-        layer.quantize("float8")
-    model.compile(make("keras3", "LAMB", accumulation_steps=2), "mse")
-    model.optimizer.build(model.trainable_variables)
-    for number, variable in enumerate(tensor_variables(model.optimizer)):
-        variable.assign(tf.fill(variable.shape, tf.cast(number, variable.dtype)))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    for ours, theirs in zip(model.optimizer.variables, loaded.optimizer.variables, strict=True):
-        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())

@@ -171,39 +171,3 @@ def test_gates_are_preconditioned_apart():
     np.testing.assert_allclose(by_gate, in_blocks, rtol=1e-4)
     whole = run("tf_keras", weight, gradients, RATES, **arguments)
     assert np.abs(whole - by_gate).max() > 1e-3
-
-
-@both_versions
-def test_a_restored_optimizer_goes_on_as_if_never_stopped(keras_version, tmp_path):
-    """Between two computations of the roots, and before the last step of the graft."""
-    weight, gradients = gradients_for((6, 5), steps=8)
-
-    def made():
-        [variable] = variables(keras_version, {"kernel": weight})
-        options = {"learning_rate": 0.1, "root_every": 4, "graft_steps": 3, "block_size": 8}
-        return variable, make(keras_version, "Shampoo", **options)
-
-    def go_on(variable, optimizer, gradients):
-        for gradient in gradients:
-            optimizer.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
-        return np.array(variable)
-
-    variable, optimizer = made()
-    go_on(variable, optimizer, gradients[:2])
-    path = tf.train.Checkpoint(optimizer=optimizer).write(str(tmp_path / "checkpoint"))
-    stopped = np.array(variable)
-    end = go_on(variable, optimizer, gradients[2:])
-    other, again = made()
-    again.build([other])
-    other.assign(stopped)
-    tf.train.Checkpoint(optimizer=again).read(path).assert_consumed()
-    np.testing.assert_array_equal(go_on(other, again, gradients[2:]), end)
-
-
-def test_micro_batches_are_one_batch():
-    weight, gradients = gradients_for((6, 5), steps=10)
-    options = {"graft": "lamb", "graft_steps": 1, "root_every": 2, "block_size": 8, "global_clipnorm": 0.5}
-    means = gradients.reshape(5, 2, 6, 5).mean(axis=1)
-    expected = run("tf_keras", weight, means, RATES[:5], **options)
-    end = run("keras3", weight, gradients, np.repeat(RATES[:5], 2), accumulation_steps=2, **options)
-    np.testing.assert_allclose(end, expected, rtol=1e-4)

@@ -199,18 +199,12 @@ REFUSED = [
     ("Adasum", lambda version: make(version, "LARS", accumulation_steps=2), {}, "accumulation_steps=2"),
     ("Adasum", lambda version: 3, {}, "was given 3"),
     ("LocalSteps", SGD, {"every": 0}, "every=0 is not a number of steps"),
-    ("LocalSteps", SGD, {"every": 2.5}, "every=2.5 is not a number of steps"),
     ("LocalSteps", SGD, {"outer": "sum"}, "outer='sum' is unknown; expected 'average', 'nesterov' or 'adasum'"),
-    ("LocalSteps", SGD, {"outer_learning_rate": float("nan")}, "outer_learning_rate=nan"),
     ("LocalSteps", SGD, {"outer_momentum": 1.0}, "outer_momentum=1.0"),
     ("LocalSteps", SGD, {"delay": 2}, "delay=2 rounds; expected 0 or 1"),
-    ("LocalSteps", SGD, {"group_size": -1}, "group_size=-1 is not a number of replicas"),
     ("LocalSteps", SGD, {"every": 4, "data_parallel_steps": 6}, "expected a multiple of every=4"),
     ("LocalSteps", SGD, {"warmup": 6}, "takes no argument 'warmup'|has no argument 'warmup'|unknown"),
-    ("LocalSteps", lambda version: KERAS[version].optimizers.Adam(use_ema=True), {}, "use_ema=True"),
-    ("LocalSteps", lambda version: make(version, "LARS", accumulation_steps=2), {}, "accumulation_steps=2"),
     ("LocalSteps", lambda version: make(version, "Adasum", optimizer=SGD(version)), {}, "what the replicas send"),
-    ("LocalSteps", lambda version: "adam", {}, "was given 'adam'"),
 ]
 
 
@@ -251,10 +245,8 @@ def test_any_registered_optimizer_is_wrapped_by_name(keras_version):
     assert type(rule) is ours.LocalSteps and rule.get_config()["outer_momentum"] == 0.9
     for fields, message in (
         ({"adasum": {"groupsize": 4}}, "Did you mean 'group_size'"),
-        ({"adasum": "yes"}, "adasum='yes': expected True"),
         ({"local_steps": {"evry": 4}}, "Did you mean 'every'"),
         ({"local_steps": True}, "lacks 'every'"),
-        ({"local_steps": 4}, "expected True, False, or a dictionary such as"),
         ({"local_steps": {"every": -1}}, "local_steps: every=-1 is not a number of steps"),
         ({"local_steps": {"every": 4}, "adasum": True}, "each decides what the replicas exchange"),
     ):

@@ -103,25 +103,17 @@ def test_clipping_follows_the_sum_of_gradients_and_precedes_that_of_updates(kera
 
 
 @both_versions
-def test_lamb_is_taken_by_each_replica_from_its_own_gradient(keras_version):
-    gradients = random_gradients(2)
-    options = {"learning_rate": 0.1, "weight_decay": 0.01, "global_clipnorm": 0.3}
-    alone = [
-        applied(
-            keras_version,
-            lambda: make(keras_version, "LAMB", **options),
-            tf.distribute.OneDeviceStrategy("CPU:0"),
-            gradient[None],
-        )[0]
-        for gradient in gradients
-    ]
-    change, _ = applied(
-        keras_version,
-        lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB", **options)),
-        mirrored(2),
-        gradients,
-    )
-    np.testing.assert_allclose(change, tree(alone), rtol=1e-4, atol=1e-6)
+@pytest.mark.parametrize("name, options", [("LAMB", {"global_clipnorm": 0.3}), ("Muon", {"share_work": True})])
+def test_a_step_is_taken_by_each_replica_from_its_own_gradient(keras_version, name, options):
+    """Muon's too: nothing is shared, even where work is shared otherwise."""
+    gradients, one_device = random_gradients(2), tf.distribute.OneDeviceStrategy("CPU:0")
+
+    def inner():
+        return make(keras_version, name, learning_rate=0.1, weight_decay=0.01, **options)
+
+    alone = [applied(keras_version, inner, one_device, gradient[None])[0] for gradient in gradients]
+    change, _ = applied(keras_version, lambda: make(keras_version, "Adasum", optimizer=inner()), mirrored(2), gradients)
+    np.testing.assert_allclose(change, tree(alone), rtol=1e-4, atol=1e-5)
 
 
 @both_versions

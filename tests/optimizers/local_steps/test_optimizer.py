@@ -9,8 +9,6 @@ from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
     make,
-    small_data,
-    small_model,
 )
 from tests.helpers.keras_versions import variables as make_variables
 from tests.helpers.optimizers_in_numpy import local_steps_run
@@ -176,24 +174,3 @@ def test_a_checkpoint_in_the_middle_of_a_round_continues_in_the_same_bits(keras_
     checkpoint.restore(path).assert_consumed()
     saved["after_restore"]()
     np.testing.assert_array_equal(second.train(5, 10), undisturbed)
-
-
-@both_versions
-def test_a_legacy_file_holds_the_rounds(keras_version, tmp_path):
-    keras, path = KERAS[keras_version], str(tmp_path / "model.h5")
-    model = small_model(keras_version)
-    rule = make(keras_version, "LocalSteps", optimizer=make(keras_version, "LAMB"), every=3, outer="nesterov")
-    model.compile(rule, keras.losses.MeanSquaredError(), jit_compile=False)
-    model.fit(*small_data(32), batch_size=8, verbose=0)
-    model.save(path)
-    if keras_version == "keras3":
-        # Keras 3 builds the optimizers of such files for no variables.
-        with pytest.raises(ValueError, match="restores no optimizer from a .h5 file.*compile=False"):
-            keras.models.load_model(path)
-        keras.models.load_model(path, compile=False)
-        return
-    loaded = keras.models.load_model(path)
-    for each in (model, loaded):
-        each.fit(*small_data(40), batch_size=8, shuffle=False, verbose=0)
-    for one, other in zip(model.get_weights(), loaded.get_weights()):
-        np.testing.assert_array_equal(one, other)
