@@ -262,25 +262,3 @@ def test_a_training_that_a_callback_has_stopped_stays_stopped(keras_version, hoo
     assert int(trained[1].optimizer.iterations) == (2 * STEPS if hook == "on_epoch_end" else 2)
     for one, other in zip(*(model.get_weights() for model in trained), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_lists_and_dictionaries_of_a_callback_continue(tmp_path):
-    class Losses(KERAS["keras3"].callbacks.Callback):
-        def on_train_begin(self, logs=None):
-            self.losses, self.best = [], {}
-
-        def on_train_batch_end(self, batch, logs=None):
-            self.losses.append(logs["loss"])
-            self.best["loss"] = min(self.losses)
-
-    def train(directory, more=()):
-        losses, model = Losses(), regression(KERAS["keras3"])
-        resume = EXACT["keras3"](directory, every=1, callbacks=[losses])
-        data = resume.data(*resumed_fit.examples(8 * STEPS), batch_size=8)
-        model.fit(data, epochs=2, callbacks=[resume, losses, *more], verbose=0)
-        return losses.losses, losses.best
-
-    KERAS["keras3"].utils.set_random_seed(1)
-    whole, copy = tmp_path / "whole", tmp_path / "copy"
-    expected = train(whole, [copy_at("keras3", whole, copy, STEPS + 2)])
-    assert len(expected[0]) == 2 * STEPS and train(copy) == expected

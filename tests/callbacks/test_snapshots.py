@@ -7,14 +7,6 @@ import sys
 from tfbigbatch.callbacks.snapshots import Snapshots
 
 
-def test_a_start_removes_what_a_killed_process_left_and_keeps_its_own(tmp_path):
-    (tmp_path / ".part-step-0000000004").mkdir()
-    snapshots = Snapshots(str(tmp_path))
-    own = snapshots.folder_for_parts("iterators")
-    snapshots.make_directory()
-    assert set(os.listdir(tmp_path)) == {os.path.basename(own), ".lock"}
-
-
 def test_one_training_writes_and_one_that_an_error_ended_is_in_nobodys_way(tmp_path, monkeypatch):
     monkeypatch.setattr("tfbigbatch.utils.folder_lock.PATIENCE", 0.0)
     first, second = Snapshots(str(tmp_path)), Snapshots(str(tmp_path))
