@@ -4,7 +4,6 @@ import gzip
 import importlib
 import importlib.util
 import json
-import math
 import os
 import subprocess
 import sys
@@ -148,17 +147,6 @@ def test_frameworks_train_the_same(tmp_path, network):
     assert f"| tiny_{network} | 1 | " in run("frameworks", *small, f"--results={tmp_path}/rows.json")
 
 
-def test_a_search_follows_the_best_beyond_its_end(module):
-    module("harness")
-    spec = importlib.util.spec_from_file_location("keras_own", os.path.join(FOLDER, "keras_own", "__main__.py"))
-    keras_own = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(keras_own)
-    for best, most in ((0.03, 6), (10.0, 9), (1e9, 9)):
-        found = []
-        chosen, *_ = keras_own.tried(0.02, lambda rate: found.append(rate) or abs(math.log(rate / best)))
-        assert chosen == min(found, key=lambda rate: abs(math.log(rate / best))) and 6 <= len(found) <= most
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """A text of 30 words and 200 images, in the layout of the prepared folders."""
@@ -200,18 +188,3 @@ def test_networks_in_jax_are_the_trainers(data, module):
     _, *states = model([np.asarray(tokens)[:, :-1], *[part for pair in task.carried(4) for part in pair]])
     for found, wanted in zip([part for pair in state for part in pair], states):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_few_steps_in_jax_search_resume_and_give_a_table(data, tmp_path):
-    pytest.importorskip("jax")
-    results = f"--results={tmp_path}/runs.jsonl"
-    asked = [results, f"--data_dir={data}", "--tasks=ptb", "--only=AdamW@640", "--lanes=3"]
-    assert "AdamW, chosen, 4 steps" in run("few_steps_jax", *asked)
-    lines = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
-    tried = {rate: value for line in lines[:-1] for rate, value in zip(line["learning_rates"], line["validation"])}
-    assert lines[-1]["stage"] == "chosen" and lines[-1]["learning_rates"] == [min(tried, key=tried.get)] * 3
-    assert "0 rows on" in run("few_steps_jax", *asked)
-    run("few_steps_jax", results, f"--tables={tmp_path}/jax")
-    [row] = json.loads((tmp_path / "jax_ptb.json").read_text())["runs"]
-    assert row["mean"] == pytest.approx(np.mean(lines[-1]["test"]))

@@ -127,19 +127,6 @@ def test_two_workers_by_adasum_get_further(seed):
     assert float(dict(losses)["Adasum"]) < float(dict(losses)["average"]) - 0.05
 
 
-@pytest.mark.slow
-def test_the_custom_task_is_resumed_and_right():
-    out = _run("custom_task.py")
-    assert float(re.search(r"accuracy ([\d.]+)%", out)[1]) > 93
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
-def test_both_trainings_on_jax_are_right():
-    shares = [float(each) for each in re.findall(r"([\d.]+)%", _run("jax_backend.py"))]
-    assert len(shares) == 2 and min(shares) > 94
-
-
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_stored_notebook_has_its_output(name):
     nbformat = pytest.importorskip("nbformat")
@@ -176,8 +163,6 @@ def _example(name, backend, *packages, marks=(pytest.mark.slow,)):
         _example("tfds_digits.py", "jax", "tensorflow_datasets", "sklearn"),
         _example("tfds_digits.py", "torch", "tensorflow_datasets", "sklearn"),
         _example("keras_hub_classifier.py", "tensorflow", "keras_hub"),
-        _example("keras_hub_classifier.py", "jax", "keras_hub"),
-        _example("keras_hub_classifier.py", "torch", "keras_hub"),
         _example("hugging_face_classifier.py", "torch", "transformers", "datasets"),
     ],
 )

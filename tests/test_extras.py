@@ -57,13 +57,6 @@ def test_the_gpu_extra_is_the_packages_tensorflow_with_nvidias_libraries(project
     assert project["optional-dependencies"]["gpu"] == [required.replace("tensorflow", "tensorflow[and-cuda]")]
 
 
-def test_no_other_extra_and_no_command_of_the_makefile_installs_it(project):
-    extras = project["optional-dependencies"]
-    assert not [name for name in extras if name != "gpu" and re.search(r"and-cuda|[\[,]gpu\b", str(extras[name]))]
-    for name in ("Makefile", ".ci/run"):
-        assert not re.search(r"and-cuda|[\[,]gpu\b", read(name))
-
-
 # NVIDIA's libraries, 3 GB, are for a machine with a GPU; the others are unions, which `make test` installs.
 WITHOUT_PROGRAM = {"gpu", "parity", "test", "all"}
 PROGRAMS = os.path.join(ROOT, "tests", "helpers", "extras", "with_{}.py")
@@ -127,18 +120,3 @@ class TestMakefile:
             # Of this package alone there is no hash.
             assert plan.count("pip install") == plan.count("--require-hashes") + 1
         assert ".venv-2.21/bin/python -m pytest" in make("--dry-run", "test", "TENSORFLOW=2.21").stdout
-
-    def test_an_environment_keeps_its_python(self, tmp_path):
-        for name, version in (("mine", "3.12"), (os.path.join("venv", "bin", "python"), "3.11")):
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"#!/bin/sh\necho Python {version}\n")
-            path.chmod(0o755)
-        assert make("python", f"VENV={tmp_path}/venv").returncode == 0
-        outcome = make("python", f"VENV={tmp_path}/venv", f"PYTHON={tmp_path}/mine")
-        assert outcome.returncode == 2
-        assert "has Python 3.11, not Python 3.12" in outcome.stderr and "VENV=.venv-mine" in outcome.stderr
-
-    def test_another_line_is_one_message(self):
-        said = make("test", "TENSORFLOW=2.19", "VENV=absent").stderr
-        assert "TENSORFLOW=2.19 has no pinned set; expected 2.20 or 2.21" in said

@@ -15,7 +15,6 @@ from tfbigbatch import registration
 
 LOADER = os.path.join(preloaded.ROOT, "tests", "helpers", "saved_model_loader.py")
 ANYWHERE = ("AdamW", "LAMB", "LARS", "Muon", "Shampoo", "Adam")
-OF_TENSORFLOW = ("Adasum", "LocalSteps")
 
 
 def optimizers(keras_version):

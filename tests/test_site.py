@@ -1,9 +1,7 @@
 """The documentation site: it builds without a warning, asks for nothing from the network, and has every public name."""
 
 import ast
-import glob
 import importlib.util
-import json
 import os
 import re
 import subprocess
@@ -59,40 +57,6 @@ def test_the_reference_has_every_function_of_tasks():
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"}
     names |= {each.asname for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names} - {None}
     assert names | {"Task"} <= documented(read("docs", "reference", "tasks.md"))
-
-
-def test_a_notebook_becomes_a_page_with_its_stored_output():
-    spec = importlib.util.spec_from_file_location("notebooks", os.path.join(ROOT, "docs", "site", "notebooks.py"))
-    notebooks = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(notebooks)
-    made = {
-        "cells": [
-            {"cell_type": "markdown", "source": ["# A title\n", "text"]},
-            {
-                "cell_type": "code",
-                "source": "print(1)",
-                "outputs": [
-                    {"output_type": "stream", "name": "stdout", "text": ["1\n"]},
-                    {"output_type": "display_data", "data": {"image/png": "aGk=\n", "text/plain": "<Figure>"}},
-                    {"output_type": "display_data", "data": {"text/markdown": ["| a |\n"], "text/plain": "x"}},
-                    {"output_type": "execute_result", "data": {"text/plain": "'v'"}},
-                ],
-            },
-        ]
-    }
-    blocks = (
-        "# A title\ntext",
-        "````python\nprint(1)\n````",
-        "````text\n1\n````",
-        "![output](data:image/png;base64,aGk=)",
-        "| a |",
-        "````text\n'v'\n````\n",
-    )
-    assert notebooks.markdown_of(json.dumps(made)) == "\n\n".join(blocks)
-    for path in glob.glob(os.path.join(ROOT, "examples", "*.ipynb")):
-        page = notebooks.markdown_of(read(path))
-        assert page.startswith("# ") and "data:image/png;base64," in page
-        assert f"examples/{os.path.basename(path)}.md" in read("docs", "site", "mkdocs.yml")
 
 
 @pytest.mark.slow

@@ -137,11 +137,3 @@ def _step(run):
             return json.load(file)["step"]
     except (FileNotFoundError, ValueError):
         return 0
-
-
-def test_scale_knows_the_examples(folder):
-    done = preloaded.tfbigbatch(
-        "scale", "--config=diabetes.py", "--batch_size=64", folder=folder, PYTHONPATH=preloaded.ROOT
-    )
-    assert done.returncode == 0, done.stderr
-    assert "scaled by legw" in done.stdout

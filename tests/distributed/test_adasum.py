@@ -20,14 +20,6 @@ CASES = {
 CASES["groups"] = {**CASES["gradients"], "keras_version": "keras3", "group_size": 2}
 CASES["groups_of_updates"] = {**CASES["updates"], "keras_version": "tf_keras", "group_size": 2}
 LONG_CASES = {
-    "momentum": {
-        "keras_version": "keras3",
-        "optimizer": "SGD",
-        "learning_rate": 0.01,
-        "momentum": 0.9,
-        "combine": "gradients",
-    },
-    "adam": {"keras_version": "tf_keras", "optimizer": "Adam", "learning_rate": 0.01, "combine": "updates"},
     "lamb": {
         "keras_version": "tf_keras",
         "optimizer": "LAMB",

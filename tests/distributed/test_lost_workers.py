@@ -105,16 +105,6 @@ def test_a_killed_worker_restarts_all_to_the_same_bits(tmp_path, undisturbed, wo
 
 
 @pytest.mark.slow
-def test_a_kill_with_checkpoints_by_time_ends_in_the_same_bits(tmp_path, undisturbed):
-    launcher = launch(tmp_path / "run", 2, "--config.checkpoint_every=0.5 seconds", restarts=2)
-    wait_for_step(tmp_path / "run", random.randint(100, 250), launcher)
-    os.kill(workers_of(launcher)[random.randint(0, 1)], signal.SIGKILL)
-    code, out, _ = finish(launcher)
-    assert code == 0 and "resume     from the checkpoint of step" in out, out
-    assert_same_bits(tmp_path / "run", undisturbed(2))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("every", ["0.5 seconds", "50 steps"])
 def test_a_killed_network_with_batch_normalisation_ends_in_the_same_bits_on_two_workers(tmp_path, every):
     flags = ["--config=tests/helpers/normalised.py", f"--config.checkpoint_every={every}"]

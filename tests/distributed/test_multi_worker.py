@@ -53,14 +53,6 @@ def test_several_workers_end_where_one_does(workers, tmp_path):
     assert metrics[1] == pytest.approx(metrics[0], rel=1e-3)
 
 
-@pytest.mark.slow  # tests/distributed/test_lost_workers.py resumes as well.
-def test_two_workers_resume_together(tmp_path):
-    for flag in ("--quick", "--quick"):
-        outcomes = cluster(2, flag, f"--model_dir={tmp_path}/run")
-        assert [code for code, _, _ in outcomes] == [0, 0], outcomes
-    assert "finished run (8 steps); nothing to do" in outcomes[0][1]
-
-
 @pytest.mark.slow
 def test_a_batch_ramp_in_two_workers_ends_where_one_does(tmp_path):
     ramp = [

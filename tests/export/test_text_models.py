@@ -71,21 +71,3 @@ def test_a_fresh_process_needs_no_import_of_the_package(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(network.count_params()) for network in networks.values()]
-
-
-def test_half_precision_is_converted_where_layers_are_standard_and_refused_for_bert():
-    policy = tf_keras.mixed_precision.global_policy()
-    tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    try:
-        converted = convert(alexnet.alexnet(**_SMALL))
-        with pytest.raises(ValueError, match="layer 'encoder' .* computes in mixed_bfloat16; only float32"):
-            convert(MODELS["classifier"][0]())
-        with pytest.raises(ValueError, match="layer 'encoder' .* computes in mixed_bfloat16; only float32"):
-            convert(MODELS["gnmt"][0]())
-    finally:
-        tf_keras.mixed_precision.set_global_policy(policy)
-    assert converted.get_layer("conv2").dtype_policy.name == "mixed_bfloat16"
-    assert converted.get_layer("logits").dtype_policy.name == "float32"
-
-
-_SMALL = {"image_size": 29, "classes": 3, "width": 12, "fc_units": 8, "stem": "5x5_stride2", "norm": "batch"}

@@ -1,7 +1,5 @@
 """The networks and the search once more in float64 NumPy: one sequence, one token after the other."""
 
-import itertools
-
 import numpy as np
 
 # ---- BERT (Devlin et al. 2018; Vaswani et al. 2017), from arrays by Google's names -----------------
@@ -250,18 +248,3 @@ def search(model, sentence, *, start, end, beam, longest, length_penalty, covera
         for likelihood, tokens, _, coverage in alive
     ]
     return (finished[:count] + sorted(unfinished, key=lambda each: -each[0]))[:count]
-
-
-def search_everything(model, sentence, *, start, end, longest, length_penalty, coverage_penalty):
-    """[(score, tokens)] of all sequences that end within `longest` tokens, best first."""
-    others = [token for token in range(model.vocabulary) if token != end]
-    found = []
-    for length in range(1, longest + 1):
-        for middle in itertools.product(others, repeat=length - 1):
-            state, likelihood, coverage, last = model.first(sentence), 0.0, np.zeros(model.mask.shape[1]), start
-            for token in (*middle, end):
-                log_shares, shares, state = model.follow(sentence, state, last)
-                likelihood, coverage, last = likelihood + log_shares[token], coverage + shares, token
-            worth = score(likelihood, coverage, model.mask[sentence], length, length_penalty, coverage_penalty)
-            found.append((worth, (*middle, end)))
-    return sorted(found, key=lambda each: -each[0])

@@ -4,6 +4,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.optimizers.keras2 import LAMB, LARS
+
 UPDATES = 12
 LARS_RATE, LAMB_RATE = 1.0, 0.05
 # Large enough that a layer moves by percents in an update, so that a wrong ratio shows.
@@ -55,6 +57,18 @@ EXCLUSIONS = [
 def decayed_from(rate):
     """A schedule that falls in a line to a tenth of `rate` over the updates."""
     return tf_keras.optimizers.schedules.PolynomialDecay(rate, UPDATES, 0.1 * rate)
+
+
+def lars(**arguments):
+    """Our LARS for the comparison with tf-models-official's and optax's form."""
+    arguments = {"form": "tfm", "exclude_from_weight_decay": [], **arguments}
+    return LARS(decayed_from(LARS_RATE), weight_decay=WEIGHT_DECAY, eeta=EETA, **arguments)
+
+
+def lamb(**arguments):
+    """Our LAMB with the same rate and decay."""
+    arguments = {"exclude_from_weight_decay": [], **arguments}
+    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **arguments)
 
 
 def sparse(gradients):

@@ -51,16 +51,6 @@ def assert_same(found, sentence, expected):
 PENALTIES = [(0.0, 0.0), (0.6, 0.1), (1.5, 0.5)]
 
 
-@pytest.mark.parametrize("length_penalty, coverage_penalty", PENALTIES)
-def test_a_wide_beam_finds_the_best_of_all_sequences(length_penalty, coverage_penalty):
-    model = MadeModel(vocabulary=4)
-    options = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
-    found = run(model, beam_size=64, max_length=4, hypotheses=5, jit_compile=False, **options)
-    for sentence in range(3):
-        everything = networks_in_numpy.search_everything(model, sentence, start=START, end=END, longest=4, **options)
-        assert_same(found, sentence, everything[:5])
-
-
 @pytest.mark.parametrize(
     "length_penalty, coverage_penalty, jit_compile",
     [(*each, False) for each in PENALTIES] + [pytest.param(0.6, 0.1, True, marks=pytest.mark.slow)],

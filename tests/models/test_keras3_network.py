@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.models.keras3_network import Keras3Network, is_keras3, set_policy
+from tfbigbatch.models.keras3_network import Keras3Network, set_policy
 from tfbigbatch.training.train_step import TrainingModel
 
 BATCH, STEPS = 8, 5
@@ -63,18 +63,6 @@ def test_it_makes_the_steps_of_keras_3s_own_fit(original):
     assert all(moved) and len(moved) == 9
 
 
-@pytest.mark.slow
-def test_a_checkpoint_holds_all_of_its_state(original, tmp_path):
-    whole, first = Keras3Network(copied(original)), Keras3Network(copied(original))
-    trained(whole, batches(2))
-    path = tf.train.Checkpoint(network=whole).write(str(tmp_path / "checkpoint"))
-    status = tf.train.Checkpoint(network=first).read(path)
-    status.assert_existing_objects_matched()
-    status.assert_consumed()
-    for a, b in zip(whole.keras3_model.variables, first.keras3_model.variables):
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
-
-
 def test_replicas_and_mixed_precision():
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     set_policy("mixed_bfloat16")
@@ -86,10 +74,3 @@ def test_replicas_and_mixed_precision():
     assert {variable.dtype for variable in network.trainable_variables} == {tf.float32}
     assert network(tf.zeros([2, 6, 6, 2])).dtype == tf.bfloat16
     assert isinstance(network.trainable_variables[0], tf.distribute.DistributedValues)
-
-
-def test_what_is_of_keras_3_is_told_apart():
-    assert is_keras3(keras.Sequential(), "Model") and not is_keras3(tf_keras.Sequential(), "Model")
-    assert is_keras3(keras.losses.MeanSquaredError(), "Loss") and not is_keras3(tf_keras.losses.mse, "Loss")
-    with pytest.raises(NotImplementedError):
-        Keras3Network(model()).get_config()

@@ -8,8 +8,7 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.python.eager import context
 
-from tests.conftest import final_weights, mirrored
-from tfbigbatch import experiment, train
+from tests.conftest import mirrored
 from tfbigbatch.models import bert, image_models
 from tfbigbatch.models.gnmt import network as gnmt_network
 from tfbigbatch.models.recompute import in_turn
@@ -166,34 +165,3 @@ def test_the_second_pass_is_not_merged_with_the_first():
     kept = products_in_tensorflow(False)
     # Three layers forward, and backward three products for the weights and two for the inputs.
     assert kept == 8 and products_in_tensorflow(True) == 11
-
-
-def test_under_xla_a_barrier_is_between_the_two_passes():
-    # What it does is the compiler's: those for TPUs keep it, which docs/tpu.md measures; that for CPUs drops it.
-    for recomputes in (False, True):
-        program = gradients_of(recomputes, True).experimental_get_compiler_ir(tf.ones([64, 32]))(stage="hlo")
-        assert ("opt-barrier(" in program) == recomputes
-
-
-def test_keras_saves_the_functional_model_without_it():
-    kept, recomputed = resnet(False), resnet(True)
-    assert recomputed.get_config() == kept.get_config()
-    loaded = tf_keras.saving.deserialize_keras_object(tf_keras.saving.serialize_keras_object(recomputed))
-    assert type(loaded) is type(kept) and loaded.count_params() == kept.count_params()
-    assert "recompute" not in bert_network(True).get_config()["arguments"]
-
-
-@pytest.mark.slow
-def test_a_run_resumes_with_it_switched(tmp_path):
-    config = experiment.new("image_classification", model="resnet")
-    config.model.blocks = (1, 1)
-    experiment.quick(config)
-    for directory, switched in (("whole", False), ("parts", True)):
-        config.model.recompute = False
-        train.run(config, model_dir=str(tmp_path / directory), use_fake_data=True, stop_after=2)
-        config.model.recompute = switched
-        train.run(config, model_dir=str(tmp_path / directory), use_fake_data=True)
-    whole, parts = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
-    assert whole.keys() == parts.keys()
-    for name in whole:
-        np.testing.assert_array_equal(parts[name], whole[name], err_msg=name)

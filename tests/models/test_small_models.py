@@ -47,43 +47,26 @@ BEAM = {"end_token": 1, "beam_size": 2, "max_length": 3}
 search = lambda **options: beam_search(None, None, None, **options)
 REFUSED = [
     (alexnet, ALEXNET, {"width": 16}, "width=16, groups=2.*expected a width that 3 x groups divides"),
-    (alexnet, ALEXNET, {"dropout": 1.0}, "dropout=1.0: expected.*0 <= dropout < 1"),
     (alexnet, ALEXNET, {"groups": 0}, "groups=0: expected a whole number of 1 or more"),
-    (alexnet, ALEXNET, {"norm": "layer"}, "norm='layer': expected one of 'local_response', 'batch'"),
-    (alexnet, ALEXNET, {"stem": "7x7"}, "stem='7x7': expected one of '11x11_stride4', '5x5_stride2', '5x5'"),
     (alexnet, ALEXNET, {"image_size": 14}, "image_size=14: three poolings.*expected 15 pixels or more"),
-    (alexnet, ALEXNET, {"stem": "11x11_stride4"}, "image_size=32: .*expected 64 pixels or more"),
     (alexnet, ALEXNET, {"cross_replica_norm": True}, "cross_replica_norm=True, norm='local_response'"),
-    (resnet.resnet, RESNET, {"blocks": ()}, r"blocks=\(\): expected the number of blocks in each stage"),
     (resnet.resnet, RESNET, {"blocks": (2, 0)}, r"blocks\[1\]=0: expected a whole number of 1 or more"),
-    (resnet.resnet, RESNET, {"width": 0}, "width=0: expected a whole number"),
-    (resnet.resnet, RESNET, {"version": 3}, "version=3: expected one of 1, 2"),
-    (resnet.resnet, RESNET, {"stem": "5x5"}, "stem='5x5': expected one of '7x7_pool', '3x3', '3x3_stride2'"),
     (resnet.resnet, RESNET, {"image_size": 16}, "image_size=16: .* 4 stages divide the image by 32; expected 32"),
     (resnet.resnet, RESNET, {"recompute": 1}, "model.recompute=1: expected True or False"),
     (resnet.imagenet_resnet, IMAGENET, {"depth": 51}, "depth=51: expected one of 14, 18, 34, 50, 101, 152"),
     (resnet.cifar_resnet, IMAGENET, {"depth": 18}, r"depth=18: expected 6n \+ 2 layers; the nearest are 14 and 20"),
-    (resnet.cifar_resnet, IMAGENET, {"depth": 2}, "the nearest are 8 and 14"),
     (bert.encoder, BERT, {"heads": 3}, "model.heads=3 does not divide model.hidden_units=8"),
-    (bert.encoder, BERT, {"layers": 0}, "model.layers=0: expected 1 or more"),
     (bert.encoder, BERT, {"dropout": 1.0}, "model.dropout=1.0"),
-    (bert.pretrainer, BERT, {"recompute": 1}, "model.recompute=1: expected True or False"),
     (sizes.bert_defaults, {}, {"name": "bert_bas"}, "BERT 'bert_bas' is unknown. Did you mean 'bert_base'"),
     (lenet.lenet, MNIST, {"shape": (11, 28)}, "expected images of 12 x 12 or more"),
-    (mnist_cnn.mnist_cnn, MNIST, {"fc_units": 0}, "expected images of 4 x 4 or more"),
     (lstm_language_model, LANGUAGE, {"layers": 0}, "layers=0.*expected"),
-    (lstm_language_model, LANGUAGE, {"initial_scale": 0.0}, "initial_scale=0.0.*expected"),
     (gnmt, GNMT, {"decoder_layers": 0}, "decoder_layers=0.*expected"),
-    (gnmt, GNMT, {"dropout": 1.0}, "dropout=1.0.*expected"),
     (search, BEAM, {"beam_size": 0}, "beam_size=0"),
     (search, BEAM, {"hypotheses": 3}, "no more hypotheses than the beam is wide"),
-    (search, BEAM, {"length_penalty": -0.1}, "expected 0 or more"),
     (search, BEAM, {"coverage_penalty": 0.1, "source_mask": None}, "coverage_penalty=0.1 needs source_mask"),
     (log_frequencies, {"smoothing": 1.0}, {"counts": [[1, 2]]}, r"counts have the shape \[1, 2\]: expected one row"),
     (log_frequencies, {"smoothing": 1.0}, {"counts": [1, -2]}, r"counts\[1\]=-2.0"),
-    (log_frequencies, {"smoothing": 1.0}, {"counts": [1, float("nan")]}, r"counts\[1\]=nan"),
     (log_frequencies, {"smoothing": 1.0}, {"counts": ["a", "b"]}, "counts=.*expected one row of numbers"),
-    (log_frequencies, {"counts": [1, 2]}, {"smoothing": -1.0}, "smoothing=-1.0: expected a finite number, 0 or more"),
     (log_frequencies, {"counts": [1, 0]}, {"smoothing": 0}, "smoothing=0: class 1 never occurs"),
 ]
 
@@ -106,14 +89,6 @@ def test_dropout_is_in_training_only(build, inputs):
     first = lambda **options: tf.nest.flatten(model(inputs, **options))[0]
     np.testing.assert_array_equal(first(), first())
     assert np.abs(first(training=True) - first(training=True)).max() > 0
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.5, 1e9])
-@pytest.mark.parametrize("counts", [[7], [3, 1, 4, 1, 5], [1, 10**15, 3]])
-def test_the_bias_is_of_the_smoothed_frequencies(counts, smoothing):
-    smoothed = np.array(counts, np.float64) + smoothing
-    found = log_frequencies(counts, smoothing)
-    np.testing.assert_allclose(found, np.log(smoothed / smoothed.sum()), rtol=1e-12, atol=1e-12)
 
 
 def traced(make_layer, dtype="float32"):

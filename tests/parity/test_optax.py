@@ -17,9 +17,11 @@ from tests.helpers.parity_runs import (
     assert_differ,
     assert_same,
     decayed_from,
+    lamb,
+    lars,
     run,
 )
-from tfbigbatch.optimizers.keras2 import LAMB, LARS, Muon
+from tfbigbatch.optimizers.keras2 import Muon
 
 REASON = "optax or jax is not installed: make setup"
 jax = pytest.importorskip("jax", reason=REASON)
@@ -44,22 +46,8 @@ def all_but(*endings):
     return {name: not name.endswith(endings) for name in WEIGHTS}
 
 
-def our_lars(**arguments):
-    return LARS(
-        decayed_from(LARS_RATE),
-        weight_decay=WEIGHT_DECAY,
-        eeta=EETA,
-        form="tfm",
-        **{"exclude_from_weight_decay": [], **arguments},
-    )
-
-
 def their_lars(**arguments):
     return optax.lars(rate_from(LARS_RATE), weight_decay=WEIGHT_DECAY, trust_coefficient=EETA, **arguments)
-
-
-def our_lamb(**arguments):
-    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **{"exclude_from_weight_decay": [], **arguments})
 
 
 def their_lamb(**arguments):
@@ -69,31 +57,31 @@ def their_lamb(**arguments):
 @pytest.mark.parametrize("epsilon", [0.0, 0.5])
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_lars(nesterov, epsilon):
-    ours = our_lars(nesterov=nesterov, epsilon=epsilon)
+    ours = lars(nesterov=nesterov, epsilon=epsilon)
     assert_same(run(ours), run_optax(their_lars(nesterov=nesterov, eps=epsilon)))
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.5])
 def test_lamb(epsilon):
-    assert_same(run(our_lamb(epsilon=epsilon)), run_optax(their_lamb(eps=epsilon)))
+    assert_same(run(lamb(epsilon=epsilon)), run_optax(their_lamb(eps=epsilon)))
 
 
 def test_lars_with_a_mask_for_each_of_decay_and_ratio():
-    ours = our_lars(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=["scale", "gamma"])
+    ours = lars(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=["scale", "gamma"])
     theirs = their_lars(weight_decay_mask=all_but("bias"), trust_ratio_mask=all_but("scale", "gamma"))
     assert_same(run(ours), run_optax(theirs))
 
 
 def test_a_mask_of_lars_decay_leaves_the_ratio_on_there():
     theirs = run_optax(their_lars(weight_decay_mask=all_but("bias")))
-    assert_same(run(our_lars(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=[])), theirs)
-    assert_differ(run(our_lars(exclude_from_weight_decay=["bias"])), theirs, ["dense/bias"])
+    assert_same(run(lars(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=[])), theirs)
+    assert_differ(run(lars(exclude_from_weight_decay=["bias"])), theirs, ["dense/bias"])
 
 
 def test_the_mask_of_lamb_is_of_the_decay_alone():
     theirs = run_optax(their_lamb(mask=all_but("bias")))
-    assert_same(run(our_lamb(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=[])), theirs)
-    assert_differ(run(our_lamb(exclude_from_weight_decay=["bias"])), theirs, ["dense/bias"])
+    assert_same(run(lamb(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=[])), theirs)
+    assert_differ(run(lamb(exclude_from_weight_decay=["bias"])), theirs, ["dense/bias"])
 
 
 def their_muon(axes, **arguments):

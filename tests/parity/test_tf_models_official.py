@@ -14,32 +14,19 @@ from tests.helpers.parity_runs import (
     assert_differ,
     assert_same,
     decayed_from,
+    lamb,
+    lars,
     run,
     sparse,
 )
-from tfbigbatch.optimizers.keras2 import LAMB, LARS
 
 REASON = "tf-models-official is not installed: make setup"
 official_lars = pytest.importorskip("official.modeling.optimization.lars", reason=REASON)
 official_lamb = pytest.importorskip("official.modeling.optimization.lamb", reason=REASON)
 
 
-def our_lars(**arguments):
-    return LARS(
-        decayed_from(LARS_RATE),
-        weight_decay=WEIGHT_DECAY,
-        eeta=EETA,
-        form="tfm",
-        **{"exclude_from_weight_decay": [], **arguments},
-    )
-
-
 def their_lars(**arguments):
     return official_lars.LARS(decayed_from(LARS_RATE), weight_decay_rate=WEIGHT_DECAY, eeta=EETA, **arguments)
-
-
-def our_lamb(**arguments):
-    return LAMB(decayed_from(LAMB_RATE), weight_decay=WEIGHT_DECAY, **{"exclude_from_weight_decay": [], **arguments})
 
 
 def their_lamb(**arguments):
@@ -50,24 +37,23 @@ def their_lamb(**arguments):
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("form, classic_momentum", [("tfm", True), ("momentum_ratio", False)])
 def test_lars(form, classic_momentum, nesterov, exclusions):
-    own = {"exclude_from_weight_decay": [], **exclusions}
-    ours = LARS(decayed_from(LARS_RATE), weight_decay=WEIGHT_DECAY, eeta=EETA, form=form, nesterov=nesterov, **own)
+    ours = lars(form=form, nesterov=nesterov, **exclusions)
     assert_same(run(ours), run(their_lars(classic_momentum=classic_momentum, nesterov=nesterov, **exclusions)))
 
 
 @pytest.mark.parametrize("exclusions", EXCLUSIONS)
 def test_lamb(exclusions):
-    assert_same(run(our_lamb(**exclusions)), run(their_lamb(**exclusions)))
+    assert_same(run(lamb(**exclusions)), run(their_lamb(**exclusions)))
 
 
 def test_lamb_takes_sparse_gradients_alike_and_their_lars_none():
     gradients = sparse(GRADIENTS)
-    assert_same(run(our_lamb(), gradients), run(their_lamb(), gradients))
+    assert_same(run(lamb(), gradients), run(their_lamb(), gradients))
     with pytest.raises(NotImplementedError):
         run(their_lars(), gradients)
 
 
-@pytest.mark.parametrize("ours, theirs", [(our_lars, their_lars), (our_lamb, their_lamb)])
+@pytest.mark.parametrize("ours, theirs", [(lars, their_lars), (lamb, their_lamb)])
 def test_an_empty_adaptation_list_means_as_decay_there_and_nobody_here(ours, theirs):
     lists = {"exclude_from_weight_decay": ["bias"], "exclude_from_layer_adaptation": []}
     assert_same(run(ours(exclude_from_weight_decay=["bias"])), run(theirs(**lists)))
@@ -76,9 +62,9 @@ def test_an_empty_adaptation_list_means_as_decay_there_and_nobody_here(ours, the
 
 def test_their_lars_matches_names_with_the_tensor_number():
     ends = {"exclude_from_weight_decay": ["bias$"]}
-    assert_same(run(our_lars()), run(their_lars(**ends)))
-    assert_differ(run(our_lars(**ends)), run(their_lars(**ends)), ["dense/bias"])
-    assert_same(run(our_lamb(**ends)), run(their_lamb(**ends)))
+    assert_same(run(lars()), run(their_lars(**ends)))
+    assert_differ(run(lars(**ends)), run(their_lars(**ends)), ["dense/bias"])
+    assert_same(run(lamb(**ends)), run(their_lamb(**ends)))
 
 
 @pytest.mark.parametrize("theirs", [their_lars, their_lamb])
@@ -88,7 +74,7 @@ def test_their_config_leaves_the_exclusions_out(theirs):
 
 def test_their_state_has_the_variables_dtype_so_bfloat16_is_not_a_number():
     weights = []
-    for optimizer in (our_lamb(), their_lamb()):
+    for optimizer in (lamb(), their_lamb()):
         variable = tf.Variable(tf.cast([1.0, -2.0, 3.0], tf.bfloat16), name="kernel")
         optimizer.apply_gradients([(tf.cast([0.1, 0.2, -0.3], tf.bfloat16), variable)])
         weights.append(tf.cast(variable, tf.float32).numpy())

@@ -57,9 +57,3 @@ def test_a_failed_installation_says_which_command(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="(?s)pip install.*lower==1 failed.*No matching distribution.*package index"):
         environments.ensure(str(tmp_path), accepted=True, say=lambda line: None)
     assert not environments.is_whole("lower", str(tmp_path))
-
-
-def test_another_platform_is_told_what_there_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(platform, "machine", lambda: "arm64")
-    with pytest.raises(ValueError, match="arm64.*for Python 3.11 and 3.12 on Linux on x86-64"):
-        environments.ensure(str(tmp_path))

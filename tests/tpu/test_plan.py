@@ -42,7 +42,6 @@ def test_the_limit_is_the_longest():
 @pytest.mark.parametrize(
     "fields, said",
     [
-        ({"fits": False}, "not compiled or does not fit"),
         ({"uncounted_loops": 2}, "iterations of 2 loop.s. in the program is unknown"),
     ],
 )

@@ -8,15 +8,10 @@ from tfbigbatch.tpu import topologies
     [
         ("v3:32x32", "v3:32x32", 1024, 2048, "v3-2048"),
         ("v3-2048", "v3:32x32", 1024, 2048, "v3-2048"),
-        ("V3-8", "v3:2x2", 4, 8, "v3-8"),
-        ("v2-512", "v2:16x16", 256, 512, "v2-512"),
         ("v4-8", "v4:2x2x1", 4, 4, "v4-8"),
         ("v4:2x4", "v4:2x4x1", 8, 8, "v4-16"),
-        ("v4-4096", "v4:8x16x16", 2048, 2048, "v4-4096"),
-        ("v5e:256", "v5e:16x16", 256, 256, "v5litepod-256"),
         ("v5litepod-8", "v5e:2x4", 8, 8, "v5litepod-8"),
         ("v5p:128", "v5p:4x4x8", 128, 128, "v5p-256"),
-        ("v6e:1x1", "v6e:1x1", 1, 1, "v6e-1"),
     ],
 )
 def test_a_slice_by_any_of_its_names(text, name, chips, replicas, accelerator_type):
@@ -28,14 +23,11 @@ def test_a_slice_by_any_of_its_names(text, name, chips, replicas, accelerator_ty
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("v2:512", "at most 256"),
         ("v3", "expected a slice such as"),
-        ("tpu", "expected a slice such as"),
         ("v9-8", "unknown generation 'v9'"),
         ("v3-7", "counts cores"),
         ("v5e:24", "power of two, at most 256"),
         ("v3:4x4x4", "2 dimensions"),
-        ("v5e:32x32", "at most 256 chips"),
         ("v3-4x4", "after a colon, such as v3:4x4"),
     ],
 )

@@ -62,18 +62,6 @@ def test_a_beam_is_the_plain_search_of_the_reference(network, jit_compile):
 
 
 @pytest.mark.slow
-def test_a_beam_of_one_is_greedy(network):
-    sources = batch()["source_ids"]
-    found, reference = translated(network, sources, beam_size=1), Reference(network, sources)
-    for sentence in range(3):
-        tokens = ()
-        while len(tokens) < 5 and (not tokens or tokens[-1] != END):
-            log_shares, _, _ = reference.follow(sentence, (BEGIN, *tokens)[:-1], (BEGIN, *tokens)[-1])
-            tokens = (*tokens, int(np.argmax(log_shares)))
-        assert tuple(found.tokens[sentence, 0, : int(found.lengths[sentence, 0])].numpy()) == tokens
-
-
-@pytest.mark.slow
 def test_it_translates_in_bfloat16():
     tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
     found = translated(gnmt(**FIELDS, **SHALLOW), batch()["source_ids"], beam_size=3)
