@@ -83,8 +83,9 @@ OPTIONAL = {
     "transformers",
 }
 # Where TensorFlow, and modules that import it, may be imported inside a function: what a command is refused for (flags,
-# paths, an experiment and its fields, which tasks have) is told before they are.
-BEFORE_TENSORFLOW = ("cli", "tasks", "train.py")
+# paths, an experiment and its fields, which tasks and the names of image models have) is told before they are; and
+# optimizers and schedules of Keras 3 run on JAX and PyTorch without TensorFlow.
+BEFORE_TENSORFLOW = ("cli", "tasks", "train.py", "data/in_memory/mnist.py", "models", "optimizers", "schedules")
 
 
 def names_in(node):
@@ -119,7 +120,7 @@ def imports_in_functions():
         short = os.path.relpath(path, PACKAGE)
         functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
         for name in {each for function in functions for node in ast.walk(function) for each in names_in(node)}:
-            late = short.split(os.sep)[0] in BEFORE_TENSORFLOW and imports_tensorflow(name, set())
+            late = short.startswith(BEFORE_TENSORFLOW) and imports_tensorflow(name, set())
             if not late and name.split(".")[0] not in OPTIONAL:
                 found.add(f"{short}: {name}")
     return sorted(found)
