@@ -7,7 +7,7 @@ For 1, 2 and 4 processes: a run that nothing happens to, then a run for each kin
 must then be the undisturbed run's in all bits. Each run that ends adds a line to RESULTS.jsonl. The same command does
 the runs that are missing; --minutes is the time of one call.
 
-Everything is done from outside of the processes and without root, but for the slow disk: `slow_disk` is called in them.
+Everything is done from outside of the processes and without root.
 """
 
 import argparse
@@ -41,19 +41,12 @@ KINDS = {
     "freeze": "SIGSTOP to one process for 2 to 20 seconds",
     "terminate": "SIGTERM to one process",
     "disk_full": "all writes of the first process fail (RLIMIT_FSIZE 0: 'File too large' in place of 'No space left')",
-    "slow_disk": "each checkpoint and each fsync takes 3 seconds more, for 20 seconds",
     "lost_network": "one process's connections pass nothing on for 2 to 20 seconds (a proxy on loopback)",
     "damaged_checkpoint": "a byte of the newest checkpoint flipped, and SIGKILL to one process",
-    "slow_worker": "one process stopped for half of the time, for 20 seconds (SIGSTOP and SIGCONT in turn)",
     "mixed": "any of these",
 }
-SWITCH = "TFBIGBATCH_SLOW_DISK"
-PROGRAM = (
-    "import sys; from tests import soak; soak.slow_disk(); "
-    "from tfbigbatch.cli.main import run_command; run_command('train', sys.argv[1:], 'tfbigbatch train')"
-)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-POLL, SLOW, UNTIL = 0.05, 20.0, 3600.0  # seconds
+POLL, UNTIL = 0.05, 3600.0  # seconds
 # The others of a lost worker notice it within these seconds, or are killed, as by launch-local.
 LOSS_GRACE, END_GRACE = 20.0, 60.0
 
@@ -101,15 +94,12 @@ class Workers:
     """The processes of one start of a run: one alone, or a cluster whose connections go through proxies."""
 
     def __init__(self, command, count, folder):
-        self.switch = os.path.join(folder, "slow_disk")
-        with contextlib.suppress(OSError):
-            os.remove(self.switch)
         ports = free_ports(count) if count > 1 else []
         self.proxies = [Proxy(port) for port in ports]
         self._log = open(os.path.join(folder, "output.txt"), "ab")  # closed by `close`
         self.processes = []
         for index in range(count):
-            environment = {**os.environ, SWITCH: self.switch, "PYTHONPATH": ROOT}
+            environment = {**os.environ, "PYTHONPATH": ROOT}
             environment.pop("TF_CONFIG", None)
             if count > 1:
                 # Each knows itself by its own port, and the others by their proxies.
@@ -183,22 +173,11 @@ def inject(kind, workers, checkpoints, choices):
         process.send_signal(signal.SIGSTOP)
         workers.wait(choices.uniform(2.0, 20.0))
         process.send_signal(signal.SIGCONT)
-    elif kind == "slow_worker":
-        ended = time.monotonic() + SLOW
-        while time.monotonic() < ended and len(workers.running()) == len(workers.processes):
-            for number in (signal.SIGSTOP, signal.SIGCONT):
-                process.send_signal(number)
-                time.sleep(POLL)
     elif kind == "disk_full":
         with contextlib.suppress(ProcessLookupError):
             # Python ignores the signal SIGXFSZ, so that the write fails with an error.
             _, hard = resource.prlimit(workers.processes[0].pid, resource.RLIMIT_FSIZE)
             resource.prlimit(workers.processes[0].pid, resource.RLIMIT_FSIZE, (0, hard))
-    elif kind == "slow_disk":
-        with open(workers.switch, "w", encoding="utf-8") as file:
-            file.write("3.0")
-        workers.wait(SLOW)
-        os.remove(workers.switch)
     elif kind == "lost_network":
         proxy = workers.proxies[workers.processes.index(process)]
         proxy.passes.clear()
@@ -223,21 +202,6 @@ def flip_newest(checkpoints):
         # The run has removed it in the meantime.
         return False
     return True
-
-
-def slow_disk():
-    """Makes the checkpoints and fsyncs of this process slow while the file that SWITCH names exists."""
-    save, fsync = tf.train.CheckpointManager.save, os.fsync
-
-    def slow(function):
-        def slowed(*arguments, **options):
-            with contextlib.suppress(OSError, ValueError), open(os.environ[SWITCH], encoding="utf-8") as file:
-                time.sleep(float(file.read()))
-            return function(*arguments, **options)
-
-        return slowed
-
-    tf.train.CheckpointManager.save, os.fsync = slow(save), slow(fsync)
 
 
 class Soak:
@@ -302,7 +266,7 @@ class Soak:
             *(["--stall_timeout=60"] if self._workers > 1 else []),
             *self._options.flags,
         ]
-        workers = Workers([sys.executable, "-c", PROGRAM, *arguments], self._workers, self._folder)
+        workers = Workers([sys.executable, "-m", "tfbigbatch", "train", *arguments], self._workers, self._folder)
         try:
             while True:
                 when = time.monotonic() + self._choices.expovariate(1.0 / self._options.mean_time_between_failures)

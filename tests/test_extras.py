@@ -52,11 +52,6 @@ def test_the_installed_versions_are_those_of_their_line():
     assert all(importlib.metadata.version(name) == versions[name] for name in ("tensorflow", "tf_keras"))
 
 
-def test_the_gpu_extra_is_the_packages_tensorflow_with_nvidias_libraries(project):
-    [required] = [each for each in project["dependencies"] if each.startswith("tensorflow>")]
-    assert project["optional-dependencies"]["gpu"] == [required.replace("tensorflow", "tensorflow[and-cuda]")]
-
-
 # NVIDIA's libraries, 3 GB, are for a machine with a GPU; the others are unions, which `make test` installs.
 WITHOUT_PROGRAM = {"gpu", "parity", "test", "all"}
 PROGRAMS = os.path.join(ROOT, "tests", "helpers", "extras", "with_{}.py")
@@ -65,11 +60,6 @@ PROGRAMS = os.path.join(ROOT, "tests", "helpers", "extras", "with_{}.py")
 def test_each_extra_has_a_program_that_runs_with_it_alone(project):
     programs = {re.search(r"with_(\w+)\.py$", path)[1].replace("_", "-") for path in glob.glob(PROGRAMS.format("*"))}
     assert programs == set(project["optional-dependencies"]) - WITHOUT_PROGRAM
-
-
-def test_no_extra_has_an_underscore(project):
-    """pip 23.2, which Python 3.11 brings, warns of such a name and installs nothing for it."""
-    assert not [name for name in project["optional-dependencies"] if "_" in name]
 
 
 @pytest.mark.slow

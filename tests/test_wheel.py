@@ -10,20 +10,8 @@ import zipfile
 import pytest
 
 import tfbigbatch
-from tests.cli.test_study import TINY
-from tests.helpers import preloaded
 from tests.helpers.preloaded import ROOT
 from tfbigbatch.cli.main import COMMANDS
-
-STUDY = f"""
-from tfbigbatch.studies import study
-{TINY.format(batch_size=32)}
-
-def get_study():
-    table = study.new("Tiny", baseline="small", target=0.99)
-    table.add("small", get_config())
-    return table
-"""
 
 
 @pytest.fixture(scope="module")
@@ -100,18 +88,3 @@ def test_the_console_script_has_every_command(installed, tmp_path):
     )
     out = run(sys.executable, "-c", code)
     assert out.startswith(str(installed)) and all(f"usage: tfbigbatch {name} " in out for name in COMMANDS)
-
-
-@pytest.mark.slow
-def test_it_trains_studies_and_reports(installed, tmp_path):
-    def tfbigbatch(*arguments):
-        outcome = preloaded.run("tfbigbatch", *arguments, folder=tmp_path, package_path=installed)
-        assert outcome.returncode == 0, outcome.stderr
-        return outcome.stdout
-
-    assert "done       8 steps" in tfbigbatch("train", "--quick", "--config=digits/lstm_legw")
-    (tmp_path / "study.py").write_text(STUDY)
-    assert "written  runs/report.md" in tfbigbatch("study", "--study=study.py", "--model_dir=runs")
-    assert "written  page/tiny.html" in tfbigbatch("report", "runs/small", "--results=page/tiny")
-    assert "scaled by legw" in tfbigbatch("scale", "--config=digits/lstm_small_batch")
-    assert {each.name for each in tmp_path.iterdir()} == {"study.py", "runs", "page"}

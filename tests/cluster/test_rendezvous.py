@@ -46,20 +46,6 @@ def test_all_leave_once_all_have_come():
     assert sorted(left) == [0, 1, 2]
 
 
-def test_a_worker_says_whom_it_waits_for_and_that_its_port_is_in_use(monkeypatch, capsys):
-    monkeypatch.setattr(rendezvous, "_SILENCE", 0.3)
-    addresses = free_addresses(2)
-    waiting = threading.Thread(target=rendezvous.wait, args=(config(addresses, 1),), daemon=True)
-    with socket.create_server(("127.0.0.1", port_of(addresses[0]))):
-        with socket.create_server(("", port_of(addresses[1]))):
-            waiting.start()
-            time.sleep(1.0)
-            assert waiting.is_alive()
-            assert f"worker 1 waits for its own port of {addresses[1]}, which is in use" in capsys.readouterr().err
-        waiting.join(20)
-        assert not waiting.is_alive()
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_ends_a_worker_that_waits(number):
     addresses = free_addresses(2)

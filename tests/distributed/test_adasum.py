@@ -7,7 +7,6 @@ import tensorflow as tf
 from tests.distributed.worker import run_together
 from tests.helpers.keras_versions import KERAS, make, variables
 from tests.helpers.optimizers_in_numpy import tree
-from tfbigbatch.optimizers.adasum import exchange
 
 pytestmark = pytest.mark.slow
 SHAPES = {"a": (3, 5), "b": (7,), "c": (1,), "d": (2, 2, 2), "e": ()}
@@ -73,25 +72,9 @@ def updated(strategy, keras_version, steps=1, **case):
     return weights, rule
 
 
-def combined_bfloat16(strategy):
-    """What the exchange alone makes of bfloat16, in float32."""
-    values = [tf.constant(value, tf.bfloat16) for value in gradients(strategy.num_replicas_in_sync).values()]
-
-    @tf.function
-    def everywhere():
-        def replica():
-            index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            return exchange.combined([value[index] for value in values])
-
-        return strategy.run(replica)
-
-    return [copies(strategy, outcome)[0] for outcome in everywhere()]
-
-
 def in_a_worker(strategy, directory):
     """Arrays by name after all cases: "case/0" and so on."""
     arrays = {"replicas": np.asarray(strategy.num_replicas_in_sync)}
-    arrays.update({f"bfloat16/{i}": value for i, value in enumerate(combined_bfloat16(strategy))})
     for label, case in CASES.items():
         if strategy.num_replicas_in_sync % case.get("group_size", 1) == 0:
             weights, _ = updated(strategy, **case)
@@ -136,12 +119,6 @@ def test_the_combination_is_that_of_the_tree(ends, case):
         pytest.skip("groups of 2 need an even number of replicas")
     for i, (name, value) in enumerate(expected(replicas, case).items()):
         np.testing.assert_allclose(ends[0][f"{case}/{i}"], value, rtol=2e-6, atol=2e-6, err_msg=name)
-
-
-def test_bfloat16_is_sent_as_it_is_and_combined_in_float32(ends):
-    for i, values in enumerate(gradients(int(ends[0]["replicas"])).values()):
-        sent = tf.cast(tf.cast(values, tf.bfloat16), tf.float64).numpy()
-        np.testing.assert_allclose(ends[0][f"bfloat16/{i}"], tree(sent), rtol=2**-8, atol=2**-12)
 
 
 @pytest.mark.parametrize("case", LONG_CASES)

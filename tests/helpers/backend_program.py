@@ -116,23 +116,6 @@ def steps():
     return found
 
 
-def averaged():
-    """Two variables after four steps with use_ema; the second has no gradient at last."""
-    found = {}
-    for name, arguments in {"LAMB": {"accumulation_steps": 2}, "LARS": {"ema_overwrite_frequency": 3}}.items():
-        optimizer = getattr(keras3, name)(0.1, use_ema=True, ema_momentum=0.5, **arguments)
-        variables = [keras.Variable(np.full((3, 2), value, "float32"), name=f"w{value}") for value in (1, 5)]
-        optimizer.build(variables)
-        for number in range(4):
-            gradients = [keras.ops.convert_to_tensor(each) for each in gradients_of_step(number, [(3, 2), (3, 2)])]
-            optimizer.apply([gradients[0], gradients[1] if number < 2 else None], variables)
-        optimizer.finalize_variable_values(variables)
-        found.update(
-            {f"averaged {name}/{index}": keras.ops.convert_to_numpy(each) for index, each in enumerate(variables)}
-        )
-    return found
-
-
 def steps_with_state(optimizer, variables):
     for number in range(4):
         gradients = gradients_of_step(number, [variable.shape for variable in variables])
@@ -263,7 +246,7 @@ def of_torch():
 
 def main(folder, quick=""):
     backend = keras.config.backend()
-    found = {**steps(), **averaged(), **refused()}
+    found = {**steps(), **refused()}
     # Keras itself imports it for files where it is installed.
     found["imported tensorflow"] = np.array("tensorflow" in sys.modules)
     if not quick:

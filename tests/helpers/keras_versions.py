@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 import tf_keras
 
@@ -10,6 +11,8 @@ from tfbigbatch.optimizers import keras2, keras3
 KERAS = {"tf_keras": tf_keras, "keras3": keras}
 OPTIMIZERS = {"tf_keras": keras2, "keras3": keras3}
 KERAS_VERSIONS = sorted(KERAS)
+both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 
 
 def make(keras_version, name, **arguments):

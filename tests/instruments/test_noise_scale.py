@@ -7,17 +7,6 @@ import tensorflow as tf
 from tfbigbatch.instruments import noise_scale as noise
 
 
-def expected_squared_norm(squared_norm, trace, batch):
-    return squared_norm + trace / batch
-
-
-@pytest.mark.parametrize("small, large", [(1, 2), (4, 32), (64, 4096)])
-@pytest.mark.parametrize("squared_norm, trace", [(2.0, 5.0), (0.0, 1.0), (3.0, 0.0)])
-def test_expected_norms_give_the_moments_back(small, large, squared_norm, trace):
-    norms = [expected_squared_norm(squared_norm, trace, batch) for batch in (small, large)]
-    assert noise.unbiased_moments(*norms, small_batch=small, large_batch=large) == pytest.approx((squared_norm, trace))
-
-
 def test_the_estimates_are_unbiased_though_the_large_batch_is_made_of_the_small_ones():
     """Gradients of known mean and covariance: the mean over many probes is the truth within its error."""
     random = np.random.RandomState(0)

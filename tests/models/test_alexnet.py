@@ -83,14 +83,6 @@ def test_local_response_normalization_is_that_of_the_paper():
     np.testing.assert_allclose(again(values), numpy_lrn(values, k=1, n=3, alpha=1e-3, beta=0.5), rtol=1e-5)
 
 
-def test_local_response_normalization_in_half_precision_is_rounded_once():
-    values = tf.cast(np.random.RandomState(0).normal(0, 100, (2, 3, 3, 9)), tf.bfloat16)
-    result = LocalResponseNormalization(dtype="mixed_bfloat16")(values)
-    exact = numpy_lrn(tf.cast(values, tf.float32).numpy(), k=2, n=5, alpha=1e-4, beta=0.75)
-    assert result.dtype == tf.bfloat16
-    np.testing.assert_allclose(tf.cast(result, tf.float32), exact, rtol=2**-8)
-
-
 def test_batch_normalization_follows_each_convolution():
     model = alexnet(**SMALL, norm="batch")
     for number in range(1, 6):

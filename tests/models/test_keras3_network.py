@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.models.keras3_network import Keras3Network, set_policy
+from tfbigbatch.models.keras3_network import Keras3Network
 from tfbigbatch.training.train_step import TrainingModel
 
 BATCH, STEPS = 8, 5
@@ -61,16 +61,3 @@ def test_it_makes_the_steps_of_keras_3s_own_fit(original):
         moved.append(not np.array_equal(b.numpy(), start.numpy()))
     # Weights, the statistics of batch normalisation, and the state of dropout's seed.
     assert all(moved) and len(moved) == 9
-
-
-def test_replicas_and_mixed_precision():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    set_policy("mixed_bfloat16")
-    try:
-        with strategy.scope():
-            network = Keras3Network(model())
-    finally:
-        set_policy("float32")
-    assert {variable.dtype for variable in network.trainable_variables} == {tf.float32}
-    assert network(tf.zeros([2, 6, 6, 2])).dtype == tf.bfloat16
-    assert isinstance(network.trainable_variables[0], tf.distribute.DistributedValues)

@@ -5,11 +5,9 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, assert_same_weights, make
+from tests.helpers.keras_versions import KERAS, assert_same_weights, both_versions, make
 from tfbigbatch import BatchRamp, Recipe
 from tfbigbatch.optimizers import AccumulationSchedule, registry
-
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 SIZE, MICRO = 96, 8
 RAMP = BatchRamp(

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS, make, variables
+from tests.helpers.keras_versions import KERAS, OPTIMIZERS, both_versions, make, variables
 from tfbigbatch import optimizers
 
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 START = {"kernel": np.arange(1.0, 7.0).reshape(2, 3), "bias": np.array([0.5, -0.5, 0.0])}
 STEPS = 5
 

@@ -1,15 +1,11 @@
 """The arguments of optimizers: checked, named, and answered where they are another library's."""
 
-import json
-
 import numpy as np
 import pytest
 
 from tests.helpers import keras_versions
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, applied, make, variables
+from tests.helpers.keras_versions import KERAS, applied, both_versions, make, variables
 from tfbigbatch import optimizers
-
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 @both_versions
@@ -154,28 +150,3 @@ def test_what_the_state_depends_on_stays(keras_version, name, changed, value):
     optimizer.learning_rate = 0.5
     with pytest.raises(ValueError, match=f"{name}: {changed} cannot be changed now.*the state was made for {changed}="):
         setattr(optimizer, changed, value)
-
-
-@both_versions
-def test_the_config_is_of_plain_values_and_goes_round(keras_version):
-    given = {
-        "momentum": 0.9,
-        "coefficients": "polar_express",
-        "normuon_beta": 0.95,
-        "matrices": [["a.*b", "groups:2"], ["c", "vector"]],
-        "share_work": False,
-        "exclude_from_weight_decay": ["bias"],
-        "exclude_from_layer_adaptation": [],
-        "accumulation_steps": 4,
-        "global_clipnorm": 1.0,
-    }
-    optimizer = make(keras_version, "Muon", **{**given, "matrices": {"a.*b": "groups:2", "c": "vector"}})
-    config = optimizer.get_config()
-    assert {name: config[name] for name in given} == given == json.loads(json.dumps(given))
-    schedule = KERAS[keras_version].optimizers.schedules.CosineDecay(0.1, 100)
-    lamb = make(keras_version, "LAMB", learning_rate=schedule, weight_decay=schedule, trust_ratio_bounds=(None, 10.0))
-    serializer = KERAS[keras_version].optimizers
-    for each in (optimizer, lamb):
-        stored = serializer.serialize(each)
-        assert stored["registered_name"] == f"tfbigbatch>{type(each).__name__}"
-        assert serializer.deserialize(stored).get_config() == each.get_config()

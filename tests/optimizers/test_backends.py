@@ -65,11 +65,6 @@ def test_a_few_steps_are_those_of_tensorflow_which_is_not_imported(quick):
     assert not quick[1]["imported tensorflow"]
 
 
-def test_a_variable_without_a_gradient_is_averaged_as_on_tensorflow(quick):
-    for key, expected in backend_program.averaged().items():
-        np.testing.assert_allclose(quick[1][key], expected, rtol=1e-4, atol=1e-5, err_msg=key)
-
-
 def test_what_stays_tensorflows_is_refused(quick):
     name, found = quick
     for refused in ("Adasum", "LocalSteps"):

@@ -1,8 +1,6 @@
 """The state in a tf.train.Checkpoint: by name, and refused where it is of another model."""
 
-import copy
 import functools
-import pickle
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from tests.helpers import keras_versions
 from tests.helpers.keras_versions import (
     KERAS,
     KERAS_VERSIONS,
+    both_versions,
     make,
     small_data,
     small_model,
@@ -23,7 +22,6 @@ from tfbigbatch.optimizers import restore_from_saved_model
 
 # Without the second that tracing takes: states are the same.
 fitted = functools.partial(keras_versions.fitted, run_eagerly=True)
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 def lamb(keras_version, **options):
@@ -206,19 +204,6 @@ def test_weights_load_into_a_freshly_compiled_model(keras_version, tmp_path):
     fresh.optimizer.build(fresh.trainable_variables)
     fresh.load_weights(path)
     assert int(fresh.optimizer.iterations) == 3
-
-
-@pytest.mark.parametrize("name", ["LAMB", "loss scale and Adasum"])
-def test_a_used_optimizer_of_keras_3_can_be_copied_and_pickled(name):
-    optimizer = variants("keras3")[name]()
-    saved_state("keras3", optimizer)
-    for copied in (copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))):
-        with pytest.warns(UserWarning, match="saved state was not loaded"):
-            # Without state, as Keras' own.
-            other = copied(optimizer)
-        assert other.get_config() == optimizer.get_config()
-        saved_state("keras3", other)
-        assert len(other.variables) == len(optimizer.variables)
 
 
 @both_versions

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS_VERSIONS, applied, make, variables
+from tests.helpers.keras_versions import applied, both_versions, make, variables
 from tests.helpers.optimizers_in_numpy import lamb_run
-
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 @both_versions

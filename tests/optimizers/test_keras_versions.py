@@ -6,18 +6,8 @@ import tensorflow as tf
 
 import tfbigbatch
 from tests.helpers import preloaded
-from tests.helpers.keras_versions import (
-    KERAS,
-    KERAS_VERSIONS,
-    applied,
-    fitted,
-    make,
-    small_model,
-    variables,
-)
-from tests.helpers.keras_versions import (
-    OPTIMIZERS as CLASSES,
-)
+from tests.helpers.keras_versions import KERAS, applied, both_versions, fitted, make, small_model, variables
+from tests.helpers.keras_versions import OPTIMIZERS as CLASSES
 from tests.helpers.optimizers_in_numpy import lamb_run, lars_run
 from tfbigbatch.keras_version import MODULES
 
@@ -26,7 +16,6 @@ OPTIMIZERS = [
     ("LAMB", {"learning_rate": 0.02, "weight_decay": 0.01}),
 ]
 WITH_MUON = [*OPTIMIZERS, ("Muon", {"learning_rate": 0.02, "normuon_beta": 0.9, "matrices": [["hidden", "matrix"]]})]
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 both_optimizers = pytest.mark.parametrize("name, arguments", OPTIMIZERS)
 
 
@@ -149,11 +138,6 @@ def test_a_model_of_the_other_keras_is_told_what_to_use(keras_version):
     ours, wanted = (MODULES[name] for name in (other, keras_version))
     with pytest.raises(ValueError, match=rf"optimizers.{ours}.LAMB; a model of the other Keras .*{wanted}.LAMB"):
         small_model(keras_version).compile(optimizer=make(other, "LAMB"))
-
-
-def test_variables_of_keras_3_are_refused_by_optimizers_of_keras_2():
-    with pytest.raises(ValueError, match="use tfbigbatch.optimizers.keras3"):
-        make("tf_keras", "LAMB").build(variables("keras3", {"kernel": [1.0]}))
 
 
 @pytest.mark.parametrize("legacy, expected", [("1", "keras2"), ("", "keras3")])

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, applied, make, small_model, variables
+from tests.helpers.keras_versions import KERAS, applied, both_versions, make, small_model, variables
 from tests.helpers.optimizers_in_numpy import lamb_run
 from tfbigbatch import optimizers
-
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 @both_versions
@@ -31,15 +29,6 @@ def test_exclusions_act_on_decay_and_on_the_ratio_apart(keras_version):
     for i, (name, decay, adapt) in enumerate((("kernel", 0.1, True), ("bias", 0.0, True), ("gamma", 0.0, False))):
         expected = lamb_run(weights[name], [row[i] for row in gradients], [0.01] * 3, wd=decay, adapt=adapt)
         np.testing.assert_allclose(ours[i].numpy(), expected, rtol=1e-5, atol=1e-6, err_msg=name)
-
-
-@both_versions
-@pytest.mark.parametrize("given, expected_adapts", [(None, [True, False]), ([], [True, True])])
-def test_no_adaptation_list_means_as_decay_and_an_empty_one_means_none(keras_version, given, expected_adapts):
-    options = {"exclude_from_weight_decay": ["bias"], "exclude_from_layer_adaptation": given}
-    optimizer = make(keras_version, "LARS", layer_statistics=True, **options)
-    applied(optimizer, [[[1.0], [1.0]]], variables(keras_version, {"kernel": [1.0], "bias": [1.0]}))
-    assert [layer.trust_ratio != 1.0 for layer in optimizer.layer_statistics().values()] == expected_adapts
 
 
 @both_versions

@@ -3,14 +3,12 @@
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
+from tests.helpers.keras_versions import KERAS, both_versions
 from tfbigbatch.models import bert, lstm
 from tfbigbatch.models.gnmt.network import gnmt
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.models.sequence_lstm import SequenceLSTM
 from tfbigbatch.optimizers import matrices
-
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 def paths_and_shapes(model):

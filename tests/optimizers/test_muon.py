@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import (
-    KERAS,
-    KERAS_VERSIONS,
-    make,
-    tensor_variables,
-    variables,
-)
+from tests.helpers.keras_versions import KERAS, both_versions, make, tensor_variables, variables
 from tests.helpers.optimizers_in_numpy import lamb_run, muon_run
-
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 STEPS = 12
 RATES = [0.05 + (0.01 - 0.05) * step / STEPS for step in range(STEPS)]

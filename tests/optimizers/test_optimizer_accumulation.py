@@ -5,10 +5,15 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, assert_same_weights, fitted, make, state_by_name
-
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
+from tests.helpers.keras_versions import (
+    KERAS,
+    ONE_DEVICE,
+    assert_same_weights,
+    both_versions,
+    fitted,
+    make,
+    state_by_name,
+)
 
 
 def plain_sgd(keras_version, accumulation_steps, **options):

@@ -5,7 +5,15 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS, assert_same_weights, fitted, variables
+from tests.helpers.keras_versions import (
+    KERAS,
+    ONE_DEVICE,
+    OPTIMIZERS,
+    assert_same_weights,
+    both_versions,
+    fitted,
+    variables,
+)
 from tfbigbatch import optimizers
 
 ARGUMENTS = {
@@ -17,11 +25,9 @@ ARGUMENTS = {
     "shampoo": {"learning_rate": 0.05, "graft": "lamb", "matrix_epsilon": 1e-3},
 }
 OURS = ("lamb", "lars", "muon", "shampoo")
-ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 
 every_optimizer = pytest.mark.parametrize("name", optimizers.names())
 each_of_ours = pytest.mark.parametrize("name", OURS)
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 def get(keras_version, name, **arguments):
@@ -67,15 +73,6 @@ def test_a_quadratic_is_minimised(keras_version, name):
     target = np.array([3.0, -1.0, 2.0])
     end = minimised(keras_version, name, [1.0, 1.0, 1.0], lambda x: tf.reduce_sum(tf.square(x - target)), 200)
     np.testing.assert_allclose(end, target, atol=0.1)
-
-
-@both_versions
-@each_of_ours
-def test_rosenbrocks_valley_is_followed(keras_version, name):
-    rates = {"lamb": 0.02, "lars": 0.5, "muon": 0.05, "shampoo": 0.02}
-    valley = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
-    end = minimised(keras_version, name, [-1.0, 1.5], valley, 3000, rate=rates[name])
-    np.testing.assert_allclose(end, [1.0, 1.0], atol=0.1)
 
 
 @both_versions

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS_VERSIONS, make, state_by_name, variables
+from tests.helpers.keras_versions import both_versions, make, state_by_name, variables
 from tests.helpers.optimizers_in_numpy import shampoo_run
 
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 each_graft = pytest.mark.parametrize("graft", ["sgd", "rmsprop", "lars", "lamb"])
 STEPS = 10
 RATES = 0.1 / (1 + np.arange(STEPS))
@@ -160,14 +159,3 @@ def test_the_public_implementation_of_the_published_result():
     for graft, peak in (("sgd", 1e-4), ("rmsprop", 0.01)):
         end = run("tf_keras", weight, gradients, peak / (1 + np.arange(6)), graft=graft, **arguments)
         np.testing.assert_allclose(end, golden[graft], rtol=2e-5)
-
-
-def test_gates_are_preconditioned_apart():
-    """A recurrent kernel by gate is what blocks of its units are."""
-    weight, gradients = gradients_for((6, 24), steps=4)
-    arguments = {"name": "recurrent_kernel", "graft_steps": 0}
-    by_gate = run("tf_keras", weight, gradients, RATES, matrices=[("recurrent", "gates")], **arguments)
-    in_blocks = run("keras3", weight, gradients, RATES, block_size=6, **arguments)
-    np.testing.assert_allclose(by_gate, in_blocks, rtol=1e-4)
-    whole = run("tf_keras", weight, gradients, RATES, **arguments)
-    assert np.abs(whole - by_gate).max() > 1e-3

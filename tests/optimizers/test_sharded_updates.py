@@ -4,14 +4,14 @@ import functools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import (
     KERAS,
-    KERAS_VERSIONS,
+    ONE_DEVICE,
     OPTIMIZERS,
     assert_same_weights,
+    both_versions,
     fitted,
     make,
     tensor_variables,
@@ -22,8 +22,6 @@ from tfbigbatch.optimizers import assignment
 from tfbigbatch.optimizers.assignment import Exchange, Group
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
-ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 # ResNet-50's last stage and classifier, and small ones.
 LAYERS = [Group(3, 4608, 512), Group(2, 2048, 512), Group(1, 2048, 1000), Group(3, 576, 64), Group(4, 64, 256)]
 

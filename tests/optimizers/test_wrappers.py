@@ -7,9 +7,10 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import (
     KERAS,
-    KERAS_VERSIONS,
+    ONE_DEVICE,
     OPTIMIZERS,
     assert_same_weights,
+    both_versions,
     fitted,
     make,
     small_data,
@@ -19,7 +20,6 @@ from tests.helpers.keras_versions import (
 )
 from tfbigbatch import optimizers
 
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 WRAPPERS = {
     "Adasum of gradients": ("Adasum", {"combine": "gradients"}),
     "Adasum of updates": ("Adasum", {"combine": "updates"}),
@@ -27,7 +27,6 @@ WRAPPERS = {
     "LocalSteps, delayed": ("LocalSteps", {"every": 2, "delay": 1, "outer": "nesterov"}),
 }
 each_wrapper = pytest.mark.parametrize("wrapper", WRAPPERS)
-ONE_DEVICE = tf.distribute.OneDeviceStrategy("CPU:0")
 
 
 def wrapped(keras_version, wrapper, inner=None, **options):
@@ -94,29 +93,6 @@ def test_one_replica_is_the_optimizer_alone(keras_version, wrapper, name):
     assert_same_weights(
         fitted(keras_version, lambda: wrapped(keras_version, wrapper, inner()), ONE_DEVICE, steps=6), alone, 0, 0
     )
-
-
-@both_versions
-@pytest.mark.parametrize("wrapper", ["Adasum of gradients", "LocalSteps, delayed"])
-def test_equal_replicas_are_one_replica(keras_version, wrapper):
-    """The replicas' gradients are equal, and so their combination is each of them; both end with the same bits."""
-    x, y = small_data(48)
-
-    def model_after(strategy, copies):
-        with strategy.scope():
-            model = small_model(keras_version)
-            model.compile(wrapped(keras_version, wrapper), loss="mse", jit_compile=False)
-        batches = [np.concatenate([each] * copies) for parts in (np.split(x, 6), np.split(y, 6)) for each in parts]
-        data = np.concatenate(batches[:6]), np.concatenate(batches[6:])
-        model.fit(*data, batch_size=8 * copies, shuffle=False, verbose=0)
-        return model
-
-    strategy = mirrored(2)
-    two = model_after(strategy, 2)
-    assert_same_weights(two, model_after(ONE_DEVICE, 1))
-    for variable in two.trainable_variables:
-        variable = variable if isinstance(variable, tf.Variable) else variable.value
-        np.testing.assert_array_equal(*(each.numpy() for each in strategy.experimental_local_results(variable)))
 
 
 @both_versions

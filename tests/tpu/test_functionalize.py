@@ -21,23 +21,6 @@ def compare(step, variables, *inputs):
         assert np.any(value.numpy() != old.numpy()), f"{variable.name} did not move"
 
 
-def test_reads_writes_calls_and_gathers():
-    weight, table = tf.Variable([[1.0, 2.0], [3.0, 4.0]]), tf.Variable(tf.random.normal([5, 2]))
-
-    @tf.function(autograph=False)
-    def inner(x):
-        weight.assign_sub(0.1 * x)
-        return tf.gather(table, [1, 3])
-
-    def step(x):
-        rows = inner(x) + tf.matmul(x, weight)
-        table.scatter_add(tf.IndexedSlices(rows, [0, 2]))
-        table.assign_add(tf.ones_like(table))
-        return tf.reduce_sum(rows)
-
-    compare(step, [weight, table], tf.constant([[1.0, -1.0], [0.5, 2.0]]))
-
-
 def test_loops_and_branches_that_write():
     total, count = tf.Variable(1.0), tf.Variable(0, dtype=tf.int64)
 

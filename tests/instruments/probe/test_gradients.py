@@ -3,12 +3,11 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
+from tests.helpers.keras_versions import KERAS, both_versions
 from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 
 COUNT, EXAMPLES, FEATURES = 4, 3, 5
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 def data(examples=COUNT * EXAMPLES):

@@ -1,13 +1,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests.helpers import networks_in_numpy
-from tfbigbatch.models.gnmt.decoding import translate
 from tfbigbatch.models.gnmt.network import gnmt
-from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
-from tfbigbatch.training.train_step import TrainingModel
 
 FIELDS = {"vocabulary_size": 11, "hidden_units": 5, "embedding_units": 4, "initial_scale": 0.7}
 SHALLOW = {"encoder_layers": 2, "decoder_layers": 3}
@@ -98,30 +94,6 @@ def test_the_gradients_are_those_of_finite_differences():
             total.append(np.logaddexp.reduce(logits, axis=-1) - logits[np.arange(5), target])
         losses.append(np.mean(total))
     assert slope == pytest.approx((losses[0] - losses[1]) / 2e-3, rel=2e-3)
-
-
-@pytest.mark.slow
-def test_it_learns_to_copy_and_translates_so():
-    network = gnmt(vocabulary_size=9, hidden_units=32, **SHALLOW, dropout=0.0)
-    model = TrainingModel(network, accumulation_steps=2)
-    model.compile(tf_keras.optimizers.Adam(0.01), loss=SmoothedTokenCrossEntropy(0.1), jit_compile=False)
-    random = np.random.RandomState(0)
-    lengths = random.randint(2, 5, 2000).astype(np.int32)
-    words = np.where(np.arange(5) < lengths[:, None], random.randint(3, 9, (2000, 5)), 0).astype(np.int32)
-    labels = np.where(np.arange(5) == lengths[:, None], 2, words)
-    inputs = {
-        "source_ids": words,
-        "source_lengths": lengths,
-        "target_ids": np.concatenate([np.ones([2000, 1], np.int32), labels[:, :-1]], axis=1),
-    }
-    weights = (np.arange(5) <= lengths[:, None]).astype(np.float32)
-    batches = tf.data.Dataset.from_tensor_slices((inputs, labels, weights)).batch(50, drop_remainder=True)
-    model.fit(batches, epochs=16, verbose=0)
-    held_out = {"begin_token": 1, "end_token": 2, "max_length": 5}
-    for beam_size in (1, 3):
-        found = translate(network, words[:200], lengths[:200], beam_size=beam_size, **held_out)
-        right = np.all(found.tokens[:, 0].numpy() == np.where(weights > 0, labels, 2)[:200], axis=1)
-        assert right.mean() > 0.9
 
 
 def test_the_parameters_are_those_of_the_formula():

@@ -5,17 +5,9 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import (
-    KERAS,
-    KERAS_VERSIONS,
-    fitted,
-    make,
-    tensor_variables,
-)
+from tests.helpers.keras_versions import KERAS, both_versions, fitted, make, tensor_variables
 from tests.helpers.keras_versions import variables as make_variables
 from tests.helpers.optimizers_in_numpy import tree
-
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 def sgd(keras_version, rate=0.1, **arguments):

@@ -9,14 +9,7 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 
-from tests.helpers.datasets.image_sets import (
-    BAD,
-    CLASSES,
-    encoded,
-    files_of,
-    picture,
-    write_folder,
-)
+from tests.helpers.datasets.image_sets import BAD, CLASSES, encoded, files_of, picture, write_folder
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import layouts, prepare
 from tfbigbatch.data.records.shards import PROGRESS
