@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import final_weights
+from tests.distributed.test_multi_worker import cluster
 from tests.test_command_line import command, finish
-from tfbigbatch.cluster.local import free_addresses
 
 # A smoke run stops at step 4, within an epoch, and resumes.
 FLAGS = ["--config=experiments/ptb/small.py", "--config.model.layers=1", "--quick"]
@@ -15,16 +15,7 @@ FLAGS = ["--config=experiments/ptb/small.py", "--config.model.layers=1", "--quic
 
 @pytest.mark.slow
 def test_two_workers_resume_with_their_states_and_end_where_one_does(tmp_path):
-    addresses = free_addresses(2)
-    processes = [
-        command(
-            *FLAGS,
-            f"--model_dir={tmp_path}/two",
-            TF_CONFIG=json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}),
-        )
-        for i in range(2)
-    ]
-    outcomes = [finish(process) for process in processes]
+    outcomes = cluster(2, f"--model_dir={tmp_path}/two", common=FLAGS)
     assert [code for code, _, _ in outcomes] == [0, 0], outcomes
     assert "resume     from the checkpoint of step 4" in outcomes[0][1]
     code, _, err = finish(command(*FLAGS, f"--model_dir={tmp_path}/one"))

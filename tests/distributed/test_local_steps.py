@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests.distributed.worker import run_together
 from tests.helpers.keras_versions import KERAS, make, variables
-from tests.helpers.optimizers_in_numpy import local_steps_run
+from tests.helpers.local_quadratic import Quadratic, expected
 from tfbigbatch.training.strategy import barrier
 
 STEPS = 8
@@ -19,53 +19,17 @@ CASES = {
     "groups": ("tf_keras", {"every": 3, "group_size": 2}),
     "post_local": ("keras3", {"every": 2, "data_parallel_steps": 4}),
 }
-SIZE = 3
 # Of the variable whose bytes are counted: 4 MB.
 LARGE = 2**20
 EVERY, COUNTED_STEPS = 8, 16
 
 
-def curvature(replicas):
-    return np.random.RandomState(0).uniform(0.5, 1.5, size=(replicas, SIZE))
-
-
-def minimum(replicas):
-    return np.random.RandomState(1).normal(size=(replicas, SIZE))
-
-
-def step_of(strategy, optimizer, weight, gradient):
-    """A traced step in which each replica has `gradient(weight, its number)`, of its part of the loss."""
-
-    @tf.function
-    def step():
-        def replica():
-            index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            own = gradient(tf.convert_to_tensor(weight), index) / strategy.num_replicas_in_sync
-            optimizer.apply_gradients([(own, weight)])
-
-        strategy.run(replica)
-
-    return step
-
-
 def stepped(strategy, keras_version, options):
-    """This process's replicas' weights after each step, and after `synchronize`: [STEPS + 1, replicas here, SIZE]."""
-    replicas = strategy.num_replicas_in_sync
-    with strategy.scope():
-        [weight] = variables(keras_version, {"kernel": np.ones(SIZE)})
-        inner = KERAS[keras_version].optimizers.SGD(0.1, momentum=0.9)
-        optimizer = make(keras_version, "LocalSteps", optimizer=inner, **options)
-        optimizer.build([weight])
-    scale, middle = tf.constant(curvature(replicas), tf.float32), tf.constant(minimum(replicas), tf.float32)
-    step = step_of(strategy, optimizer, weight, lambda value, index: scale[index] * (value - middle[index]))
-    tensor = weight if isinstance(weight, tf.Variable) else weight.value
-    found = []
-    for _ in range(STEPS):
-        step()
-        found.append([copy.numpy() for copy in strategy.experimental_local_results(tensor)])
-    optimizer.synchronize()
-    found.append([copy.numpy() for copy in strategy.experimental_local_results(tensor)])
-    return np.array(found)
+    """This process's replicas' weights after each step, and after `synchronize`: [STEPS + 1, replicas here, 3]."""
+    problem = Quadratic(strategy, keras_version, options)
+    found = [problem.train(step, step + 1) for step in range(STEPS)]
+    problem.optimizer.synchronize()
+    return np.array([*found, problem.weights()])
 
 
 def bytes_sent(strategy, options):
@@ -76,9 +40,12 @@ def bytes_sent(strategy, options):
         if options is not None:
             optimizer = make("tf_keras", "LocalSteps", optimizer=optimizer, **options)
         optimizer.build([weight])
-    step = step_of(strategy, optimizer, weight, lambda value, index: value + 1.0)
-    step()
-    for _ in range(EVERY - 1):
+
+    @tf.function
+    def step():
+        strategy.run(lambda: optimizer.apply_gradients([(tf.ones(LARGE), weight)]))
+
+    for _ in range(EVERY):
         step()
     barrier(strategy)
     before = _received()
@@ -125,23 +92,11 @@ def test_each_process_takes_its_own_steps_and_outer_steps_combine_them(workers):
 
 
 def check_the_steps(workers, case):
-    replicas, options = len(workers), dict(CASES[case][1])
-    if options.get("outer") == "nesterov":
-        options.update(outer_learning_rate=0.7, outer_momentum=0.9)
-    scale, middle = curvature(replicas), minimum(replicas)
+    options, replicas = CASES[case][1], len(workers)
     for steps in range(1, STEPS + 2):
-        expected = local_steps_run(
-            np.ones(SIZE),
-            lambda weights, replica, step: scale[replica] * (weights - middle[replica]),
-            replicas=replicas,
-            steps=min(steps, STEPS),
-            learning_rate=lambda step: 0.1,
-            momentum=0.9,
-            synchronize=steps > STEPS,
-            **options,
-        )
+        wanted = expected(min(steps, STEPS), options, replicas, synchronize=steps > STEPS)
         actual = np.concatenate([worker[case][steps - 1] for worker in workers])
-        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6, err_msg=f"{case}, step {steps}")
+        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6, err_msg=f"{case}, step {steps}")
     np.testing.assert_array_equal(actual, [actual[0]] * replicas)
 
 

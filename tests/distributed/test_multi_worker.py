@@ -21,12 +21,12 @@ FLAGS = [
 ]
 
 
-def cluster(workers, *flags):
+def cluster(workers, *flags, common=FLAGS):
     """Runs the trainer in `workers` processes; returns (code, stdout, stderr) of each."""
     addresses = free_addresses(workers)
     processes = [
         command(
-            *FLAGS,
+            *common,
             *flags,
             TF_CONFIG=json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}),
         )

@@ -5,14 +5,10 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, both_versions, make
+from tests.helpers.keras_versions import KERAS_VERSIONS, both_versions, make
 from tests.helpers.keras_versions import variables as make_variables
-from tests.helpers.optimizers_in_numpy import local_steps_run
+from tests.helpers.local_quadratic import CURVATURE, MINIMUM, REPLICAS, Quadratic, expected
 
-REPLICAS = 4
-# Each replica's loss is a quadratic of its own.
-CURVATURE = np.random.RandomState(0).uniform(0.5, 1.5, size=(REPLICAS, 3))
-MINIMUM = np.random.RandomState(1).normal(size=(REPLICAS, 3))
 CASES = [
     {"every": 3},
     {"every": 1, "outer": "nesterov"},
@@ -24,62 +20,10 @@ CASES = [
     {"every": 2, "data_parallel_steps": 4},
     {"every": 2, "data_parallel_steps": 4, "group_size": 2, "delay": 1},
 ]
-NUMBERS = {"nesterov": {"outer_learning_rate": 0.7, "outer_momentum": 0.9}}
 
 
-def learning_rate(step):
-    return 0.1 / (1 + step)
-
-
-class Quadratic:
-    """A variable of each replica, under its own loss, and an optimizer that trains it."""
-
-    def __init__(self, keras_version, options, replicas=REPLICAS, inner=None, constraint=None, dtype="float32"):
-        self.strategy = mirrored(replicas) if replicas > 1 else tf.distribute.OneDeviceStrategy("CPU:0")
-        keras = KERAS[keras_version]
-        with self.strategy.scope():
-            [self.weight] = make_variables(keras_version, {"kernel": np.ones(3)}, constraint)
-            inner = inner or (lambda: keras.optimizers.SGD(0.1, momentum=0.9))
-            self.optimizer = make(keras_version, "LocalSteps", optimizer=inner(), **options)
-            self.optimizer.build([self.weight])
-        self.step = tf.function(self._step)
-
-    def _step(self):
-        curvature, minimum = tf.constant(CURVATURE, tf.float32), tf.constant(MINIMUM, tf.float32)
-
-        def replica():
-            index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            gradient = curvature[index] * (tf.convert_to_tensor(self.weight) - minimum[index])
-            gradient /= self.strategy.num_replicas_in_sync
-            self.optimizer.apply_gradients([(gradient, self.weight)])
-
-        self.strategy.run(replica)
-
-    def train(self, first, last):
-        for step in range(first, last):
-            self.optimizer.learning_rate = learning_rate(step)
-            self.step()
-        return self.weights()
-
-    def copies(self, variable):
-        return [np.array(copy) for copy in self.strategy.experimental_local_results(variable)]
-
-    def weights(self):
-        """[replicas, 3]."""
-        return np.array(self.copies(self.weight if isinstance(self.weight, tf.Variable) else self.weight.value))
-
-
-def expected(steps, options, replicas=REPLICAS, **more):
-    return local_steps_run(
-        np.ones(3),
-        lambda weights, replica, step: CURVATURE[replica] * (weights - MINIMUM[replica]),
-        replicas=replicas,
-        steps=steps,
-        learning_rate=learning_rate,
-        momentum=0.9,
-        **{**NUMBERS.get(options.get("outer"), {}), **options},
-        **more,
-    )
+def quadratic(keras_version, options, inner=None):
+    return Quadratic(mirrored(REPLICAS), keras_version, options, inner)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +34,7 @@ def expected(steps, options, replicas=REPLICAS, **more):
     ],
 )
 def test_each_replica_takes_its_own_steps_and_outer_steps_combine_them(keras_version, options):
-    problem = Quadratic(keras_version, options)
+    problem = quadratic(keras_version, options)
     np.testing.assert_allclose(problem.train(0, 8), expected(8, options), rtol=1e-5, atol=1e-6)
     problem.optimizer.synchronize()
     ended = problem.weights()
@@ -102,7 +46,7 @@ def test_each_replica_takes_its_own_steps_and_outer_steps_combine_them(keras_ver
 
 @both_versions
 def test_common_weights_are_those_of_the_last_outer_step(keras_version):
-    problem = Quadratic(keras_version, {"every": 2, "delay": 1})
+    problem = quadratic(keras_version, {"every": 2, "delay": 1})
     own = problem.train(0, 4)
     with problem.optimizer.common_weights():
         common = problem.weights()
@@ -121,7 +65,7 @@ def test_common_weights_are_those_of_the_last_outer_step(keras_version):
 @pytest.mark.parametrize("name", ["LAMB", "Muon"])
 def test_layer_wise_optimizers_clip_by_each_replicas_own_norm(keras_version, name):
     options = {"learning_rate": 0.05, "global_clipnorm": 0.1}
-    problem = Quadratic(keras_version, {"every": 1}, inner=lambda: make(keras_version, name, **options))
+    problem = quadratic(keras_version, {"every": 1}, inner=lambda: make(keras_version, name, **options))
     problem.step()
     alone = []
     for replica in range(REPLICAS):
@@ -136,7 +80,7 @@ def test_layer_wise_optimizers_clip_by_each_replicas_own_norm(keras_version, nam
 @both_versions
 @pytest.mark.parametrize("options", [{"every": 3, "outer": "nesterov"}, {"every": 3, "outer": "nesterov", "delay": 1}])
 def test_a_checkpoint_in_the_middle_of_a_round_continues_in_the_same_bits(keras_version, options, tmp_path):
-    whole = Quadratic(keras_version, options)
+    whole = quadratic(keras_version, options)
     undisturbed = whole.train(0, 10)
 
     def parts(problem):
@@ -145,7 +89,7 @@ def test_a_checkpoint_in_the_middle_of_a_round_continues_in_the_same_bits(keras_
         variable = problem.weight if keras_version == "tf_keras" else problem.weight.value
         return tf.train.Checkpoint(weight=variable, optimizer=problem.optimizer, **more), saved
 
-    first = Quadratic(keras_version, options)
+    first = quadratic(keras_version, options)
     left = first.train(0, 5)
     checkpoint, saved = parts(first)
     saved["before_save"]()
@@ -155,7 +99,7 @@ def test_a_checkpoint_in_the_middle_of_a_round_continues_in_the_same_bits(keras_
     saved["after_save"]()
     np.testing.assert_array_equal(first.weights(), left)
 
-    second = Quadratic(keras_version, options)
+    second = quadratic(keras_version, options)
     checkpoint, saved = parts(second)
     checkpoint.restore(path).assert_consumed()
     saved["after_restore"]()
