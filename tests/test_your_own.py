@@ -69,7 +69,9 @@ def check_export(name, run, folder):
         if kind in exported.files:
             again = load(exported.files[kind], compile=False)(features, training=False)
             np.testing.assert_allclose(again.numpy(), expected, rtol=1e-5, atol=1e-6)
-    assert "keras3" in exported.files and "saved_model" in exported.files
+    assert {"keras3", "saved_model"} <= set(exported.files)
+    if name == "shapes.py":
+        assert "is a model of Keras 3, which Keras 2 cannot load" in exported.skipped["keras2"]
     serve = tf.saved_model.load(exported.files["saved_model"]).signatures["serving_default"]
     [(given, _)] = serve.structured_input_signature[1].items()
     if name == "shapes.py":
