@@ -10,18 +10,23 @@ from typing import Any
 _PLAIN = {"exclude_from_weight_decay": [], "exclude_from_layer_adaptation": [".*"]}
 
 
-def stand_ins(ours: Any, registered: Any, module: str) -> tuple[type, type, type]:
-    """SGD, Adam and AdamW for a module, made of a Keras' LARS and LAMB; `registered`: its decorator of such classes."""
+def stand_ins(ours: Any, registered: Any, module: str, **defaults: Any) -> tuple[type, type, type]:
+    """SGD, Adam and AdamW for a module, made of a Keras' LARS and LAMB.
+
+    Args:
+      registered: the Keras' decorator of serializable classes.
+      **defaults: further arguments of all.
+    """
 
     @registered
     class SGD(ours.LARS):
         def __init__(self, learning_rate: Any = 0.01, momentum: float = 0.0, **options: Any) -> None:
-            super().__init__(learning_rate, momentum=momentum, **{**_PLAIN, **options})
+            super().__init__(learning_rate, momentum=momentum, **{**_PLAIN, **defaults, **options})
 
     @registered
     class Adam(ours.LAMB):
         def __init__(self, learning_rate: Any = 0.001, epsilon: float = 1e-7, **options: Any) -> None:
-            super().__init__(learning_rate, epsilon=epsilon, **{**_PLAIN, **options})
+            super().__init__(learning_rate, epsilon=epsilon, **{**_PLAIN, **defaults, **options})
 
     @registered
     class AdamW(Adam):

@@ -7,7 +7,7 @@ import keras
 from tests.parity.peer_names import stand_ins
 from tfbigbatch.optimizers import keras3
 
-SGD, Adam, AdamW = stand_ins(keras3, keras.saving.register_keras_serializable("peer_names"), __name__)
+SGD, Adam, AdamW = stand_ins(keras3, keras.saving.register_keras_serializable("peer_names"), __name__, name=None)
 Lamb = keras3.LAMB
 LossScaleOptimizer = keras3.LossScaleOptimizer
 _OURS = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
