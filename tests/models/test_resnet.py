@@ -41,7 +41,7 @@ def test_the_published_parameter_counts(resnet50, resnet50_v2):
 @pytest.mark.parametrize(
     "depth, parameters",
     [
-        (18, 11_689_512),
+        pytest.param(18, 11_689_512, marks=pytest.mark.slow),
         pytest.param(34, 21_797_672, marks=pytest.mark.slow),
         pytest.param(101, 44_549_160, marks=pytest.mark.slow),
         pytest.param(152, 60_192_808, marks=pytest.mark.slow),
