@@ -77,18 +77,18 @@ def test_a_run_with_scaled_moments_is_one_with_those_values(tmp_path, quick_conf
         ({"schedule__moments": "halflife"}, "schedule.moments='halflife' is unknown. Did you mean 'half_life'"),
         ({"schedule__weight_decay": "keep"}, "schedule.weight_decay='keep' is unknown"),
         ({"schedule__moments": "half_life"}, "'momentum' of this experiment has none of them above 0"),
-        ({"schedule__weight_decay": "kept"}, "'momentum' of this experiment has no weight_decay above 0"),
+        ({"schedule__weight_decay": "kept"}, "'momentum' of this experiment has none of them above 0"),
         (
             {
                 "schedule__moments": "half_life",
                 "optimizer": LAMB,
                 "phases": ({"duration": "4 steps"}, {"duration": "4 steps", "batch_size": 96}),
             },
-            "the optimizer of a run keeps its moments and weight decay, and its phases have batch_size 48, 96",
+            "the optimizer of a run keeps its moments and weight decay, and this run has phases",
         ),
         (
             {"schedule__moments": "half_life", "optimizer": LAMB, "ramp__name": "doubling", "ramp__to": 192},
-            "schedule.moments='half_life': .* ramp.name='doubling' makes its batch larger while it trains",
+            "this run has phases or a ramp of other batches",
         ),
     ],
 )

@@ -4,28 +4,26 @@ A file is executed: name only files that you trust.
 """
 
 from tfbigbatch.experiment.fields import (
-    PHASE_FIELDS,
+    AUTO,
+    PRECISIONS,
     Config,
-    batch_ramp,
     completed,
     interval,
+    keras_policy,
     new,
-    phases,
+    recorded_precision,
     seconds_between_saves,
-    tuned_recipe,
 )
 from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
-from tfbigbatch.experiment.moments import optimizer_to_scale, scaled_recipe
 from tfbigbatch.experiment.overrides import compared, differences, flat, override
-from tfbigbatch.experiment.precision import AUTO, PRECISIONS, keras_policy, recorded_precision
 from tfbigbatch.experiment.quick import MADE_UP_STEPS, quick
+from tfbigbatch.experiment.recipe import batch_ramp, phases, scaled_recipe, tuned_recipe
 from tfbigbatch.experiment.remembered import COPY, callbacks_of, copy_of, register_task_of
 
 __all__ = [
     "AUTO",
     "COPY",
     "MADE_UP_STEPS",
-    "PHASE_FIELDS",
     "PRECISIONS",
     "SHIPPED",
     "Config",
@@ -45,7 +43,6 @@ __all__ = [
     "keras_policy",
     "load",
     "new",
-    "optimizer_to_scale",
     "override",
     "phases",
     "quick",

@@ -8,23 +8,23 @@ import ml_collections
 
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.fields import batch_ramp, interval, phases, tuned_recipe
-from tfbigbatch.experiment.moments import optimizer_to_scale, scaled_recipe
+from tfbigbatch.experiment.fields import PRECISIONS, interval
 from tfbigbatch.experiment.overrides import flat
-from tfbigbatch.experiment.precision import PRECISIONS
+from tfbigbatch.experiment.recipe import batch_ramp, optimizer_to_scale, phases, scaled_recipe, tuned_recipe
 from tfbigbatch.optimizers import registry
 from tfbigbatch.scaling import RULES
 from tfbigbatch.schedules import DECAYS, to_steps
+from tfbigbatch.utils import arguments
 
 _LARGEST = 2**31 - 1
-_ONE_OR_MORE = (
-    "batch_size",
-    "schedule.batch_size",
-    "accumulation_steps",
-    "steps_per_execution",
-    "evaluation_batch_size",
-)
-_LOWEST = {"seed": 0, **dict.fromkeys(_ONE_OR_MORE, 1)}
+_LOWEST = {
+    "seed": 0,
+    "batch_size": 1,
+    "schedule.batch_size": 1,
+    "accumulation_steps": 1,
+    "steps_per_execution": 1,
+    "evaluation_batch_size": 1,
+}
 
 
 def check_fields(config: ml_collections.ConfigDict) -> None:
@@ -33,12 +33,9 @@ def check_fields(config: ml_collections.ConfigDict) -> None:
     Raises:
       ValueError: a field has a value that the trainer or the task cannot use.
     """
-    if config.mixed_precision not in PRECISIONS:
-        raise InputError(f"mixed_precision={config.mixed_precision!r}: expected one of {', '.join(PRECISIONS)}.")
+    arguments.one_of("mixed_precision", config.mixed_precision, PRECISIONS)
     check_numbers(config)
-    if config.evaluate_on not in tasks.get(config.task).evaluates_on:
-        has = ", ".join(tasks.get(config.task).evaluates_on)
-        raise InputError(f"evaluate_on={config.evaluate_on!r}: task {config.task} is evaluated on one of {has}.")
+    arguments.one_of("evaluate_on", config.evaluate_on, tasks.get(config.task).evaluates_on)
     if config.date.enabled and tasks.get(config.task).carries_state:
         raise InputError(
             f"date.enabled: DATE's probe begins anywhere, and the streams of task {config.task} carry state from one "
@@ -68,37 +65,24 @@ def check_numbers(config: ml_collections.ConfigDict) -> None:
             raise InputError(f"{name}={value}: expected {_LOWEST[name]} or more.")
 
 
-def check_optimizer(config: ml_collections.ConfigDict) -> None:
-    """Checks the optimizer's name and arguments without making it.
-
-    Raises:
-      ValueError: a name or a value cannot be used.
-    """
-    fields = config.optimizer.to_dict()
-    name = fields.pop("name", None)
-    if not isinstance(name, str) or name.lower() not in registry.names():
-        raise InputError(f"optimizer {name!r} is unknown. {nearest(name, registry.names())}")
-    registry.check_fields(name, fields)
-
-
 def check_plan(config: ml_collections.ConfigDict) -> None:
     """Checks the optimizer, and the durations, batch and recipe of each phase as far as the data's size is known.
 
     Raises:
       ValueError: the trainer cannot follow them.
     """
-    check_optimizer(config)
+    optimizer = config.optimizer.to_dict()
+    name = optimizer.pop("name", None)
+    if not isinstance(name, str) or name.lower() not in registry.names():
+        raise InputError(f"optimizer {name!r} is unknown. {nearest(name, registry.names())}")
+    registry.check_fields(name, optimizer)
     size = tasks.get(config.task).training_examples
     for phase in phases(config):
         check_numbers(phase)
         for name in ("duration", "evaluate_every", "checkpoint_every", "log_every"):
             to_steps(interval(phase, name), name=name, batch_size=phase.batch_size, dataset_size=size or 1)
-        if phase.schedule.rule not in RULES:
-            raise InputError(f"schedule.rule={phase.schedule.rule!r} is unknown. {nearest(phase.schedule.rule, RULES)}")
-        if phase.schedule.decay not in DECAYS:
-            raise InputError(
-                f"schedule.decay={phase.schedule.decay!r} is unknown. {nearest(phase.schedule.decay, DECAYS)}"
-            )
+        for name, known in (("rule", RULES), ("decay", DECAYS)):
+            arguments.one_of(f"schedule.{name}", phase.schedule[name], known)
         optimizer_to_scale(phase)
         if size and phase.batch_size > size:
             raise InputError(
@@ -106,7 +90,6 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
                 "batch_size of at most that."
             )
         if size:
-            recipe = scaled_recipe(phase, tuned_recipe(phase, size))
-            ramp = batch_ramp(phase, recipe, size)
+            ramp = batch_ramp(phase, scaled_recipe(phase, tuned_recipe(phase, size)), size)
             if ramp and not tasks.get(config.task).carries_state:
                 ramp.stages(size)

@@ -10,38 +10,18 @@ from typing import Any
 
 import ml_collections
 
-from tfbigbatch import scaling, schedules, tasks
-from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.files import message_of
-from tfbigbatch.experiment.moments import check_one_optimizer, optimizer_to_scale
-from tfbigbatch.experiment.overrides import hold_tuned_batch, holder_of
-from tfbigbatch.utils import arguments
+from tfbigbatch import tasks
+from tfbigbatch.errors import InputError
 
 _TIME = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(seconds?|minutes?|hours?)\s*", re.IGNORECASE)
 
 Config = ml_collections.ConfigDict
 """The config of an experiment, as `new` gives it."""
 
-# Fields that may differ between the phases of a run; a name that ends in a dot means all fields in it.
-PHASE_FIELDS = (
-    "batch_size",
-    "accumulation_steps",
-    "duration",
-    "schedule.",
-    "data.",
-    "evaluation_batch_size",
-    "evaluate_every",
-    "checkpoint_every",
-    "log_every",
-)
-
-# The fields of each kind of batch ramp.
-_FIELDS_OF_RAMP: dict[str, tuple[str, ...]] = {
-    "none": (),
-    "doubling": ("to", "factor", "over", "equal", "rule", "micro_batch_size"),
-    "seesaw": ("to", "factor", "rule", "micro_batch_size"),
-    "growth": ("growth", "rule", "micro_batch_size"),
-}
+AUTO = "auto"
+"""The faster of float32 and bfloat16 on the devices of the run; `training.precision` chooses."""
+PRECISIONS = ("float32", "bfloat16", "float16", AUTO)
+"""The values of `mixed_precision`."""
 
 _BATCH: dict[str, Any] = {
     "seed": 0,
@@ -82,7 +62,7 @@ _SCHEDULE: dict[str, Any] = {
 }
 
 # The batch grows while the run trains, from batch_size; see docs/batch_ramps.md and `scaling.BatchRamp`.
-_RAMP: dict[str, Any] = {
+RAMP: dict[str, Any] = {
     # none, doubling, seesaw, or growth: the batches that are given.
     "name": "none",
     # The last batch of 'doubling' and 'seesaw', and their factor from each batch to the next.
@@ -207,7 +187,7 @@ def _defaults(task: str, model: str | None) -> dict[str, Any]:
         "experiment": "",
         **_BATCH,
         "schedule": _SCHEDULE,
-        "ramp": _RAMP,
+        "ramp": RAMP,
         "optimizer": {"name": "momentum", "momentum": 0.9},
         "date": _DATE,
         "divergence": _DIVERGENCE,
@@ -242,114 +222,6 @@ def interval(config: ml_collections.ConfigDict, name: str) -> str:
     return "0 steps" if is_time else config[name]
 
 
-def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scaling.Recipe:
-    """The recipe of a config's schedule, at the batch size that it was tuned at.
-
-    Args:
-      config: of an experiment.
-      dataset_size: examples in an epoch.
-
-    Raises:
-      ValueError: the schedule or the duration is impossible.
-    """
-    schedule = config.schedule
-    if schedule.decay not in schedules.DECAYS:
-        raise InputError(f"schedule.decay={schedule.decay!r} is unknown. {nearest(schedule.decay, schedules.DECAYS)}")
-    total_steps = schedules.to_steps(
-        config.duration, name="duration", batch_size=config.batch_size, dataset_size=dataset_size
-    )
-    fields = {name: schedule[name] for names in schedules.DECAYS[schedule.decay] for name in names}
-    warmup_epochs = schedule.warmup_epochs
-    if schedule.warmup:
-        if warmup_epochs:
-            raise InputError(
-                f"schedule.warmup={schedule.warmup!r} and schedule.warmup_epochs={warmup_epochs}: give one of the two."
-            )
-        warmup_steps = schedules.to_steps(
-            schedule.warmup, name="schedule.warmup", batch_size=schedule.batch_size, dataset_size=dataset_size
-        )
-        warmup_epochs = warmup_steps * schedule.batch_size / dataset_size
-    return scaling.Recipe(
-        schedule.batch_size,
-        schedule.learning_rate,
-        warmup_epochs,
-        epochs=total_steps * config.batch_size / dataset_size,
-        decay={"name": schedule.decay, **fields},
-        warmup_shape=schedule.warmup_shape,
-        optimizer=optimizer_to_scale(config),
-    )
-
-
-def batch_ramp(
-    config: ml_collections.ConfigDict, recipe: scaling.Recipe, dataset_size: int
-) -> scaling.BatchRamp | None:
-    """The batch ramp of a config; None where the batch stays.
-
-    Args:
-      config: of an experiment.
-      recipe: of the run, at its first batch.
-      dataset_size: examples in an epoch.
-
-    Raises:
-      ValueError: a field of the ramp cannot be used, or is of another kind of ramp.
-    """
-    fields = config.ramp
-    arguments.one_of("ramp.name", fields.name, _FIELDS_OF_RAMP)
-    for name in {each for names in _FIELDS_OF_RAMP.values() for each in names} - set(_FIELDS_OF_RAMP[fields.name]):
-        if fields[name] != _RAMP[name]:
-            raise InputError(f"ramp.{name}={fields[name]!r} is not a field of ramp.name={fields.name!r}. Leave it out.")
-    if fields.name == "none":
-        return None
-    if fields.name == "growth" and not fields.growth:
-        raise InputError(
-            "ramp.growth is empty; expected (duration, batch size) of each larger batch, as (('2 epochs', "
-            f"{2 * recipe.batch_size}),)."
-        )
-    if fields.name != "growth" and not fields.to:
-        raise InputError(f"ramp.to is not set; expected the last batch, such as {2 * recipe.batch_size}.")
-    options = {"factor" if fields.name == "doubling" else "cut": fields.factor, "rule": fields.rule}
-    try:
-        if fields.name == "doubling":
-            return scaling.BatchRamp.doubling(recipe, fields.to, over=fields.over, equal=fields.equal, **options)
-        if fields.name == "seesaw":
-            return scaling.BatchRamp.seesaw(recipe, fields.to, dataset_size=dataset_size, **options)
-        return scaling.BatchRamp(recipe, tuple(fields.growth), fields.rule)
-    except ValueError as error:
-        raise InputError(f"ramp: {error}") from None
-
-
-def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]:
-    """The configs of a run's phases, in their order; for a config without phases, the config itself.
-
-    Raises:
-      ValueError: a phase sets a field that does not exist, may not differ, or has another type; there is a batch
-        ramp as well; or the optimizer would be scaled to several batch sizes.
-    """
-    if config.phases and config.ramp.name != "none":
-        raise InputError(
-            f"ramp.name={config.ramp.name!r} in a run with phases. Give the batches as phases, or take the ramp alone."
-        )
-    found = []
-    for number, fields in enumerate(config.phases, 1):
-        if not isinstance(fields, Mapping):
-            raise InputError(f"phases, phase {number}: {fields!r}; expected a dictionary of the fields that differ.")
-        phase = copy.deepcopy(config)
-        hold_tuned_batch(phase)
-        phase.phases = ()
-        for name, value in fields.items():
-            at = f"phases, phase {number}: {name}={value!r}"
-            if not any(name == known or known.endswith(".") and name.startswith(known) for known in PHASE_FIELDS):
-                raise InputError(f"{at}: the phases of a run may differ in {', '.join(PHASE_FIELDS)} only.")
-            holder, last = holder_of(phase, name)
-            try:
-                holder[last] = value
-            except TypeError as error:
-                raise InputError(f"{at}: {message_of(error)}") from None
-        found.append(phase)
-    check_one_optimizer(found or [config])
-    return found or [config]
-
-
 def completed(stored: dict[str, Any]) -> dict[str, Any]:
     """A stored plain config with the fields of today: those that it lacks at their defaults, without unknown ones.
 
@@ -370,3 +242,14 @@ def _filled(given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
         else given.get(name, value)
         for name, value in known.items()
     }
+
+
+def keras_policy(precision: str) -> str:
+    """The name of Keras' policy for a precision that is not AUTO: 'mixed_bfloat16' for 'bfloat16'."""
+    return precision if precision == "float32" else f"mixed_{precision}"
+
+
+def recorded_precision(content: Mapping[str, Any]) -> str:
+    """The precision of a run, from the content of its config.json: that of the config, or what AUTO became."""
+    wanted = content["config"]["mixed_precision"]
+    return str(content.get("mixed_precision", "float32") if wanted == AUTO else wanted)

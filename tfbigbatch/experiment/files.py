@@ -7,7 +7,6 @@ import glob
 import importlib.util
 import inspect
 import os
-import re
 import sys
 import traceback
 import types
@@ -37,18 +36,7 @@ def variant_of(file: str, base: str) -> ml_collections.ConfigDict:
 def choose(
     config: ml_collections.ConfigDict, variants: Mapping[str, Mapping[str, Any]], name: str
 ) -> ml_collections.ConfigDict:
-    """Sets the fields of one variant of a recipe; for an experiment file with an argument.
-
-    Args:
-      config: changed in place.
-      variants: for each name that the argument may have, dotted fields and their values.
-      name: the argument of the file.
-
-    Raises:
-      ValueError: there is no variant of that name.
-    """
-    if name not in variants:
-        raise InputError(f"there is no variant {name!r}. {nearest(name, variants)}")
+    """Sets the dotted fields of the variant `name` of a recipe in `config`; for an experiment file with an argument."""
     for field, value in variants[name].items():
         holder, _, last = field.rpartition(".")
         (config[holder] if holder else config)[last] = value
@@ -131,13 +119,14 @@ def call(experiment: str, function: str, *, flag: str, example: str) -> Any:
     if not hasattr(module, function):
         raise InputError(f"--{flag}={experiment} has no function {function}(); see experiments/README.md.")
     found = getattr(module, function)
-    if argument is not None and not inspect.signature(found).parameters:
+    given = () if argument is None else (argument,)
+    if given and not inspect.signature(found).parameters:
         raise InputError(f"--{flag}={experiment}: {os.path.basename(path)} takes no argument; leave :{argument} out.")
     variants = getattr(module, "VARIANTS", None)
-    if argument is not None and isinstance(variants, Mapping) and argument not in variants:
+    if given and isinstance(variants, Mapping) and argument not in variants:
         raise InputError(f"--{flag}={experiment}: there is no variant {argument!r}. {nearest(argument, variants)}")
     try:
-        return found() if argument is None else found(argument)
+        return found(*given)
     except Exception as error:
         raise _of_file(error, path, flag) from None
 
@@ -169,7 +158,10 @@ def executed(path: str) -> types.ModuleType:
 
 def _module(path: str, flag: str, example: str) -> types.ModuleType:
     if not os.path.isfile(path):
-        raise InputError(f"--{flag}={path}: no such file. {_suggestion(path, example)}")
+        name = "/".join(path.removesuffix(".py").split("/")[-2:])
+        close = difflib.get_close_matches(name, shipped(), 1, 0.7)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Give a file, or a name such as {example}."
+        raise InputError(f"--{flag}={path}: no such file. {hint}")
     name = f"tfbigbatch_experiment_{zlib.crc32(os.path.abspath(path).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -183,25 +175,13 @@ def _module(path: str, flag: str, example: str) -> types.ModuleType:
     _executed[os.path.abspath(path)] = module
     try:
         spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise InputError(f"--{flag}={path} is not valid Python: {error}.") from None
     except Exception as error:
         raise _of_file(error, path, flag) from None
     return module
 
 
-def _suggestion(path: str, example: str) -> str:
-    """A hint for a file that does not exist: the nearest name that the package ships."""
-    name = "/".join(path.removesuffix(".py").split("/")[-2:])
-    close = difflib.get_close_matches(name, shipped(), 1, 0.7)
-    return f"Did you mean {close[0]!r}?" if close else f"Give a file, or a name such as {example}."
-
-
 def _of_file(error: Exception, path: str, flag: str) -> InputError:
     """The error for an exception that the code of a file raised: with its line in the file."""
-    if isinstance(error, InputError) and re.match(r"--\w+=[^\n:]+, line \d+: ", str(error)):
-        # Of the file that this one is a variant of.
-        return error
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if os.path.abspath(frame.filename) == os.path.abspath(path)]
     at = f"--{flag}={path}" + (f", line {own[-1].lineno}" if own else "")
@@ -209,15 +189,8 @@ def _of_file(error: Exception, path: str, flag: str) -> InputError:
         return InputError(f"{at}: {error}")
     said = message_of(error)
     if "config is locked" in said and own and "optimizer" in (own[-1].line or ""):
-        said += (
-            ' Set the optimizer whole, as config.optimizer = {"name": "lamb", "weight_decay": 0.01}, or add to it: '
-            "with config.unlocked(): config.optimizer.weight_decay = 0.01"
-        )
-    raised = frames[-1]
-    # A line of ml_collections does not help a user.
-    inside = own and own[-1] is not raised and "ml_collections" not in raised.filename
-    where = f" ({raised.filename}, line {raised.lineno})" if inside else ""
-    return InputError(f"{at}: {type(error).__name__}: {said}{where}")
+        said += ' Set the optimizer whole, as config.optimizer = {"name": "lamb", "weight_decay": 0.01}.'
+    return InputError(f"{at}: {type(error).__name__}: {said}")
 
 
 def message_of(error: Exception) -> str:

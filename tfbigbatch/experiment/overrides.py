@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +18,6 @@ from tfbigbatch.schedules import durations
 # They decide which other fields there are, so they are set before these.
 _FIRST = ("optimizer.name", "model.name")
 _FIXED = ("task", "experiment")
-_PHASE = re.compile(r"phases\[(-?\d+)\]\.(.+)")
 
 
 def override(config: ConfigDict, assignments: Sequence[str]) -> list[str]:
@@ -29,31 +26,27 @@ def override(config: ConfigDict, assignments: Sequence[str]) -> list[str]:
     ml_collections' flags read the values: a tuple is written as 1,1,2 or as "'1 epochs','2 epochs'".
 
     'optimizer.name' and 'model.name' come first, wherever they are given: the new optimizer keeps the fields that it
-    takes, the new model the fields that the experiment had set. 'optimizer.FIELD' is any argument of the optimizer's
-    constructor. 'batch_size' is that of the run: the recipe stays tuned at `schedule.batch_size`. 'phases[0].FIELD' is
-    a field of a phase, counted from 0 as in Python.
+    takes, the new model has the defaults of all fields. 'optimizer.FIELD' is any argument of the optimizer's
+    constructor. 'batch_size' is that of the run: the recipe stays tuned at `schedule.batch_size`.
 
     Returns:
-      Lines that say what was left out for a new optimizer or model.
+      Lines that say what was left out for a new optimizer.
 
     Raises:
       ValueError: a text has another form, there is no such field, or the value has another type.
     """
     hold_tuned_batch(config)
     said: list[str] = []
-    given = [_split(assignment) for assignment in assignments]
-    for name, text in sorted(given, key=lambda pair: pair[0] not in _FIRST):
-        phase = _PHASE.fullmatch(name)
+    for name, text in sorted(map(_split, assignments), key=lambda pair: pair[0] not in _FIRST):
         if name in _FIXED:
             raise InputError(f"--config.{name}: it comes with the experiment file; choose another one with --config.")
         if name == "optimizer.name":
             said += _choose_optimizer(config, text)
         elif name == "model.name" and "name" in config.model:
-            said += _choose_model(config, text)
+            if text != config.model.name:
+                config.model = tasks.model_defaults(config.task, text)
         elif name.startswith("optimizer."):
             _set_of_optimizer(config, name.removeprefix("optimizer."), text)
-        elif phase:
-            _set_of_phase(config, int(phase[1]), phase[2], text)
         else:
             _set(config, name, text)
     return said
@@ -175,10 +168,7 @@ def _set_of_optimizer(config: ConfigDict, field: str, text: str) -> None:
     field, _, inner = field.partition(".")
     at = f"--config.optimizer.{field}"
     if field in ("learning_rate", "lr"):
-        raise InputError(
-            f"{at}: the learning rate is the schedule's, --config.schedule.learning_rate={text}. "
-            f"Fields of {optimizer!r}: {', '.join(sorted(known))}."
-        )
+        raise InputError(f"{at}: the learning rate is the schedule's, --config.schedule.learning_rate={text}.")
     if field not in known:
         raise argument_tables.unknown(f"{at}: optimizer {optimizer!r}", field, _literal(text), known)
     current, value = config.optimizer.get(field, known[field]), _literal(text)
@@ -196,31 +186,3 @@ def _set_of_optimizer(config: ConfigDict, field: str, text: str) -> None:
         registry.check_fields(optimizer, {field: value})
     with config.optimizer.unlocked(), config.optimizer.ignore_type():
         config.optimizer[field] = value
-
-
-def _choose_model(config: ConfigDict, text: str) -> list[str]:
-    """Sets the model's name, and its fields to their defaults, but for those that the experiment had set."""
-    before = config.model.to_dict()
-    if before["name"] == text:
-        return []
-    try:
-        new = tasks.model_defaults(config.task, text)
-        old = tasks.model_defaults(config.task, before["name"])
-    except InputError as error:
-        raise InputError(f"--config.model.name={text}: {error}") from None
-    own = {field: value for field, value in before.items() if field != "name" and value != old.get(field)}
-    config.model = {**new, **{field: value for field, value in own.items() if field in new}}
-    dropped = [f"{field}={value}" for field, value in own.items() if field not in new]
-    return [f"model      {text}: without {', '.join(dropped)}, which it does not have"] if dropped else []
-
-
-def _set_of_phase(config: ConfigDict, index: int, field: str, text: str) -> None:
-    phases = [dict(fields) for fields in config.phases]
-    if not -len(phases) <= index < len(phases):
-        raise InputError(f"--config.phases[{index}]: the experiment has {len(phases)} phases; the first is phases[0].")
-    # The value has the type of the run's own field.
-    changed = copy.deepcopy(config)
-    _set(changed, field, text)
-    holder, last = holder_of(changed, field)
-    phases[index][field] = holder[last]
-    config.phases = tuple(phases)

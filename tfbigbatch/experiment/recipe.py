@@ -1,0 +1,203 @@
+"""The phases of an experiment, and the recipe of each: as tuned, scaled to the run's batch, and its batch ramp."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import ml_collections
+
+from tfbigbatch import scaling, schedules
+from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.fields import RAMP
+from tfbigbatch.experiment.files import message_of
+from tfbigbatch.experiment.overrides import hold_tuned_batch, holder_of
+from tfbigbatch.optimizers import registry
+from tfbigbatch.scaling.moments import MOMENTS, WEIGHT_DECAYS, checked_fields
+from tfbigbatch.utils import arguments
+
+# Fields that may differ between the phases of a run; a name that ends in a dot means all fields in it.
+PHASE_FIELDS = (
+    "batch_size",
+    "accumulation_steps",
+    "duration",
+    "schedule.",
+    "data.",
+    "evaluation_batch_size",
+    "evaluate_every",
+    "checkpoint_every",
+    "log_every",
+)
+
+# The fields of `schedule` that scale an optimizer.
+_OF_OPTIMIZER = ("batch_size", "moments", "weight_decay", "rule")
+
+# The fields of each kind of batch ramp.
+_FIELDS_OF_RAMP: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "doubling": ("to", "factor", "over", "equal", "rule", "micro_batch_size"),
+    "seesaw": ("to", "factor", "rule", "micro_batch_size"),
+    "growth": ("growth", "rule", "micro_batch_size"),
+}
+
+
+def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]:
+    """The configs of a run's phases, in their order; for a config without phases, the config itself.
+
+    Raises:
+      ValueError: a phase sets a field that does not exist, may not differ, or has another type; there is a batch
+        ramp as well; or the optimizer, which is one for the whole run, would be scaled to several batch sizes.
+    """
+    if config.phases and config.ramp.name != "none":
+        raise InputError(
+            f"ramp.name={config.ramp.name!r} in a run with phases. Give the batches as phases, or take the ramp alone."
+        )
+    found = []
+    for number, fields in enumerate(config.phases, 1):
+        if not isinstance(fields, Mapping):
+            raise InputError(f"phases, phase {number}: {fields!r}; expected a dictionary of the fields that differ.")
+        phase = copy.deepcopy(config)
+        hold_tuned_batch(phase)
+        phase.phases = ()
+        for name, value in fields.items():
+            at = f"phases, phase {number}: {name}={value!r}"
+            if not any(name == known or known.endswith(".") and name.startswith(known) for known in PHASE_FIELDS):
+                raise InputError(f"{at}: the phases of a run may differ in {', '.join(PHASE_FIELDS)} only.")
+            holder, last = holder_of(phase, name)
+            try:
+                holder[last] = value
+            except TypeError as error:
+                raise InputError(f"{at}: {message_of(error)}") from None
+        found.append(phase)
+    scaled = {(each.batch_size, *map(each.schedule.get, _OF_OPTIMIZER)) for each in found or [config]}
+    if (config.ramp.name != "none" or len(scaled) > 1) and any(map(_scales_optimizer, found or [config])):
+        raise InputError(
+            "schedule.moments, schedule.weight_decay: the optimizer of a run keeps its moments and weight decay, and "
+            "this run has phases or a ramp of other batches. Leave both 'none', or train each batch in its own run."
+        )
+    return found or [config]
+
+
+def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scaling.Recipe:
+    """The recipe of a config's schedule, at the batch size that it was tuned at.
+
+    Args:
+      config: of an experiment.
+      dataset_size: examples in an epoch.
+
+    Raises:
+      ValueError: the schedule or the duration is impossible.
+    """
+    schedule = config.schedule
+    arguments.one_of("schedule.decay", schedule.decay, schedules.DECAYS)
+    total_steps = schedules.to_steps(
+        config.duration, name="duration", batch_size=config.batch_size, dataset_size=dataset_size
+    )
+    fields = {name: schedule[name] for names in schedules.DECAYS[schedule.decay] for name in names}
+    warmup_epochs = schedule.warmup_epochs
+    if schedule.warmup:
+        if warmup_epochs:
+            raise InputError(
+                f"schedule.warmup={schedule.warmup!r} and schedule.warmup_epochs={warmup_epochs}: give one of the two."
+            )
+        warmup_steps = schedules.to_steps(
+            schedule.warmup, name="schedule.warmup", batch_size=schedule.batch_size, dataset_size=dataset_size
+        )
+        warmup_epochs = warmup_steps * schedule.batch_size / dataset_size
+    return scaling.Recipe(
+        schedule.batch_size,
+        schedule.learning_rate,
+        warmup_epochs,
+        epochs=total_steps * config.batch_size / dataset_size,
+        decay={"name": schedule.decay, **fields},
+        warmup_shape=schedule.warmup_shape,
+        optimizer=optimizer_to_scale(config),
+    )
+
+
+def scaled_recipe(config: ml_collections.ConfigDict, tuned: scaling.Recipe) -> scaling.Recipe:
+    """The recipe `tuned`, of `tuned_recipe`, scaled to a config's batch by the rules of its schedule.
+
+    Raises:
+      ValueError: a rule is unknown.
+    """
+    schedule = config.schedule
+    return tuned.at(config.batch_size, schedule.rule, moments=schedule.moments, weight_decay=schedule.weight_decay)
+
+
+def optimizer_to_scale(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """The optimizer's arguments that `schedule.moments` and `schedule.weight_decay` scale, at `schedule.batch_size`.
+
+    Defaults of the optimizer count: AdamW without a beta_2 in its config has Keras' 0.999.
+
+    Returns:
+      Numbers above 0 by name; empty where nothing is asked for.
+
+    Raises:
+      ValueError: a name is unknown, or the optimizer has nothing of what is asked for.
+    """
+    moments, weight_decay = config.schedule.moments, config.schedule.weight_decay
+    arguments.one_of("schedule.moments", moments, MOMENTS)
+    arguments.one_of("schedule.weight_decay", weight_decay, WEIGHT_DECAYS)
+    if not _scales_optimizer(config):
+        return {}
+    given = config.optimizer.to_dict()
+    name = given.pop("name", None)
+    values = {**registry.fields(name), **given}
+    if not values.get("use_ema"):
+        # Without an average of the weights its decay is unused.
+        values.pop("ema_momentum", None)
+    wanted = [*MOMENTS[moments], *(["weight_decay"] if weight_decay == "kept" else [])]
+    empty = inspect.Parameter.empty
+    numbers = {each: values[each] for each in wanted if values.get(each, empty) is not empty}
+    found = {each: value for each, value in checked_fields(numbers, f"optimizer {name!r}").items() if value}
+    for field, names in (("moments", MOMENTS[moments]), ("weight_decay", wanted[len(MOMENTS[moments]) :])):
+        if names and not set(names) & set(found):
+            raise InputError(
+                f"schedule.{field}={config.schedule[field]!r} scales {', '.join(names)}; the optimizer {name!r} of "
+                "this experiment has none of them above 0. Set one, or take 'none'."
+            )
+    return found
+
+
+def _scales_optimizer(config: ml_collections.ConfigDict) -> bool:
+    return config.schedule.moments != "none" or config.schedule.weight_decay != "none"
+
+
+def batch_ramp(
+    config: ml_collections.ConfigDict, recipe: scaling.Recipe, dataset_size: int
+) -> scaling.BatchRamp | None:
+    """The batch ramp of a config; None where the batch stays.
+
+    Args:
+      config: of an experiment.
+      recipe: of the run, at its first batch.
+      dataset_size: examples in an epoch.
+
+    Raises:
+      ValueError: a field of the ramp cannot be used, is missing, or is of another kind of ramp.
+    """
+    fields = config.ramp
+    arguments.one_of("ramp.name", fields.name, _FIELDS_OF_RAMP)
+    for name, default in RAMP.items():
+        if name not in ("name", *_FIELDS_OF_RAMP[fields.name]) and fields[name] != default:
+            raise InputError(f"ramp.{name}={fields[name]!r} is not a field of ramp.name={fields.name!r}. Leave it out.")
+    if fields.name == "none":
+        return None
+    needed = "growth" if fields.name == "growth" else "to"
+    if not fields[needed]:
+        raise InputError(
+            f"ramp.{needed} is not set; expected the last batch in ramp.to, or (duration, batch size) of each larger "
+            f"batch in ramp.growth, as (('2 epochs', {2 * recipe.batch_size}),)."
+        )
+    options = {"factor" if fields.name == "doubling" else "cut": fields.factor, "rule": fields.rule}
+    try:
+        if fields.name == "doubling":
+            return scaling.BatchRamp.doubling(recipe, fields.to, over=fields.over, equal=fields.equal, **options)
+        if fields.name == "seesaw":
+            return scaling.BatchRamp.seesaw(recipe, fields.to, dataset_size=dataset_size, **options)
+        return scaling.BatchRamp(recipe, tuple(fields.growth), fields.rule)
+    except ValueError as error:
+        raise InputError(f"ramp: {error}") from None
