@@ -112,15 +112,6 @@ class Task:
         return {}
 
     @classmethod
-    def quick_examples(cls, model: Mapping[str, Any]) -> int | None:
-        """Examples that two CPU cores train in a minute or two, of the model that `quick_model` makes small.
-
-        None: by the size of an example.
-        """
-        del model
-        return None
-
-    @classmethod
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
         """Training examples in an epoch, for the arithmetic of a recipe without a run; None where it takes a run."""
         del data, data_dir

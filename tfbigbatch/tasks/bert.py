@@ -40,11 +40,6 @@ class BertTask(Task):
         return super().quick_model(model)
 
     @classmethod
-    def quick_examples(cls, model: Mapping[str, Any]) -> int:
-        weights = model["layers"] * model["hidden_units"] * (4 * model["hidden_units"] + 2 * model["inner_units"])
-        return max(64, min(8_000, 3_000_000_000 // weights))
-
-    @classmethod
     def sizes_of(cls, model: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of the config's `model` that are arguments of the network."""
         return {name: value for name, value in model.items() if name not in ("name", "init_checkpoint", "output_bias")}

@@ -87,10 +87,6 @@ class Gnmt(Task):
             for field, size in {"most_shapes": 2, "beam_size": 2, "max_decoded": 40}.items()
         }
 
-    @classmethod
-    def quick_examples(cls, model: Mapping[str, Any]) -> int:
-        return 30_000
-
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:

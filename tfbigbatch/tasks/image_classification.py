@@ -60,10 +60,6 @@ class ImageClassification(Task):
         most = {"image_size": 67 if "fc_units" in model else 64, "width": 32, "fc_units": 256, "depth": 20}
         return {"name": name, **{field: min(model[field], size) for field, size in most.items() if field in model}}
 
-    @classmethod
-    def quick_examples(cls, model: Mapping[str, Any]) -> int:
-        return 5_000
-
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:

@@ -76,10 +76,6 @@ class LSTMLanguageModel(Task):
         del data
         manifests.require(data_dir, corpus.KIND)
 
-    @classmethod
-    def quick_examples(cls, model: Mapping[str, Any]) -> int:
-        return 20_000
-
     def network(self) -> tf_keras.Model:
         """The Keras model, from tokens and states to logits and states."""
         network = self.network_from(self._model, self.network_facts)

@@ -48,10 +48,6 @@ class SmallImageClassification(Task):
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
         return None if cls.training_examples is None else cls.training_examples - data.get(MINIVAL, 0)
 
-    @classmethod
-    def quick_examples(cls, model: Mapping[str, Any]) -> int:
-        return 100_000
-
     def loss(self) -> tf_keras.losses.Loss:
         from tfbigbatch.tasks.losses import classification_loss
 
