@@ -1,5 +1,7 @@
 """Run directories written by hand, kept in a file and made again."""
 
+import glob
+import gzip
 import json
 import os
 
@@ -96,3 +98,30 @@ def test_a_file_of_something_else_is_refused(tmp_path, evaluations):
     (tmp_path / "kept.jsonl").write_text(json.dumps({**line, "evaluations": evaluations}))
     with pytest.raises(ValueError, match="kept.jsonl cannot be read as a results cache .TypeError: its evaluations"):
         ResultsCache(str(tmp_path / "kept.jsonl"))
+
+
+def test_a_file_that_ends_in_gz_is_compressed_and_has_the_same_bytes_for_the_same_runs(tmp_path):
+    directory = made(tmp_path, "run")
+    for name in ("kept.jsonl", "one.jsonl.gz", "other.jsonl.gz"):
+        ResultsCache(str(tmp_path / name)).keep([directory])
+    written = (tmp_path / "one.jsonl.gz").read_bytes()
+    assert gzip.decompress(written) == (tmp_path / "kept.jsonl").read_bytes()
+    assert written == (tmp_path / "other.jsonl.gz").read_bytes() and written[4:8] == bytes(4)
+    again = ResultsCache(str(tmp_path / "one.jsonl.gz"))
+    assert again.restore(str(tmp_path / "again"), CONFIG)
+    again.keep([directory])
+    assert (tmp_path / "one.jsonl.gz").read_bytes() == written
+
+
+def test_a_damaged_or_endless_gz_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "kept.jsonl.gz"
+    ResultsCache(str(path)).keep([made(tmp_path, "run")])
+    whole = path.read_bytes()
+    for content in (b"text", whole[:-9], whole[:20] + b"x" * 9 + whole[29:]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="cannot be read as a results cache"):
+            ResultsCache(str(path))
+    monkeypatch.setattr("tfbigbatch.studies.results_cache.MOST_BYTES", 10_000)
+    path.write_bytes(gzip.compress(b" " * 10**6))
+    with pytest.raises(ValueError, match="more than 10,000 bytes uncompressed"):
+        ResultsCache(str(path))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,9 +14,10 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, checked_config, checked_status, read_json, writing
-from tfbigbatch.utils.files import open_regular, write_json, write_text
+from tfbigbatch.utils.files import MOST_BYTES, atomic_write, read_bytes, write_json, write_text, writing_errors
 
 ENDED = (DONE, DIVERGED)
+_UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class ResultsCache:
@@ -23,7 +27,7 @@ class ResultsCache:
     are paths of this machine: a shipped experiment is kept by its name, another file and the data's folder not at all.
 
     Args:
-      path: of the file, which need not exist yet.
+      path: of the file, which need not exist yet; compressed by gzip where it ends in .gz.
 
     Raises:
       ValueError: the file holds something else.
@@ -35,15 +39,16 @@ class ResultsCache:
         if not os.path.exists(path):
             return
         try:
-            with open_regular(path, encoding="utf-8") as file:
-                for line in file:
-                    run = json.loads(line)
-                    checked_status(run["status"], path)
-                    _check_rows(run["evaluations"])
-                    self._runs[_key(checked_config(run["started"], path)["config"])] = {
-                        part: run[part] for part in ("started", "status", "evaluations")
-                    }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            for line in _read(path).splitlines():
+                run = json.loads(line)
+                checked_status(run["status"], path)
+                rows = run["evaluations"]
+                if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+                    raise TypeError("its evaluations are not a list of rows")
+                self._runs[_key(checked_config(run["started"], path)["config"])] = {
+                    part: run[part] for part in ("started", "status", "evaluations")
+                }
+        except _UNREADABLE as error:
             raise InputError(
                 f"{path} cannot be read as a results cache ({type(error).__name__}: {error}); expected the file that "
                 "--results_cache wrote. Name another, or move it away."
@@ -80,13 +85,14 @@ class ResultsCache:
                 continue
             rows = read_rows(os.path.join(directory, "metrics.jsonl"))
             evaluations = [row for row in rows if row["split"] == "eval"]
-            self._runs[_key(started["config"])] = {
-                "started": started,
-                "status": status,
-                "evaluations": evaluations,
-            }
+            self._runs[_key(started["config"])] = {"started": started, "status": status, "evaluations": evaluations}
         runs = (self._runs[key] for key in sorted(self._runs))
-        write_text(self._path, _lines({**run, "started": _without_paths(run["started"])} for run in runs))
+        content = _lines({**run, "started": _without_paths(run["started"])} for run in runs).encode()
+        if self._path.endswith(".gz"):
+            # The same runs give the same bytes.
+            content = gzip.compress(content, mtime=0)
+        with writing_errors(self._path):
+            atomic_write(self._path, lambda file: file.write(content))
 
 
 def _key(config: Mapping[str, Any]) -> str:
@@ -104,9 +110,14 @@ def _without_paths(started: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "config": {**kept["config"], "experiment": name + colon + argument if shipped and path else ""}}
 
 
-def _check_rows(rows: Any) -> None:
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise TypeError("its evaluations are not a list of rows")
+def _read(path: str) -> str:
+    content = read_bytes(path)
+    if path.endswith(".gz"):
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes uncompressed")
+    return content.decode()
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
