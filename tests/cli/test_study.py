@@ -1,15 +1,19 @@
 """Studies, comparisons and tuning grids by their command."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from absl import flags
 
 from tests.helpers.preloaded import ROOT, tfbigbatch
+from tfbigbatch.cli import study
 from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.utils import command
 
 TINY = """
 from tfbigbatch import experiment
@@ -26,46 +30,85 @@ def get_config():
 """
 
 
-@pytest.mark.slow  # As a study, but for its flags.
-def test_configs_are_compared_and_not_run_again(tmp_path):
+@pytest.fixture
+def grid():
+    """A function of the arguments of `study` that gives the rows of --config and --sweep."""
+    before = set(flags.FLAGS)
+    study.define_flags()
+
+    def rows(*arguments):
+        flags.FLAGS.unparse_flags()
+        flags.FLAGS["sweep.FIELD"].unparse()
+        flags.FLAGS["config.FIELD"].unparse()
+        command.parse(["study", "--model_dir=x", *arguments])
+        return {row.name: row for row in study.grid(flags.FLAGS).entries}
+
+    yield rows
+    flags.FLAGS.unparse_flags()
+    flags.FLAGS.remove_flag_values([name for name in flags.FLAGS if name not in before])
+
+
+SMALL = "--config=digits/lstm_small_batch"
+
+
+def test_any_fields_are_swept_and_name_their_runs(grid):
+    found = grid(
+        SMALL,
+        "--sweep.optimizer.weight_decay=0.01,0.1",
+        "--sweep.schedule.boundaries='1 epochs','2 epochs';('3 epochs',)",
+        "--config.optimizer.name=adamw",
+        "--config.duration=5 epochs",
+        "--seeds=0,1",
+    )
+    boundaries = ["'1 epochs','2 epochs'", "('3 epochs',)"]
+    names = [f"optimizer.weight_decay={a} schedule.boundaries={b}" for a in ("0.01", "0.1") for b in boundaries]
+    assert list(found) == names and {row.config.duration for row in found.values()} == {"5 epochs"}
+    last = found[names[-1]]
+    assert (last.config.optimizer.weight_decay, last.config.schedule.boundaries) == (0.1, ("3 epochs",))
+    assert last.config.optimizer.name == "adamw" and last.seeds == (0, 1)
+    assert list(grid(f"{SMALL},digits/lstm_legw")) == ["lstm_small_batch", "lstm_legw"]
+
+
+@pytest.mark.parametrize(
+    "sweep, said",
+    [
+        (["--sweep.batch_size=8,,9"], "expected --sweep.FIELD=VALUE,VALUE"),
+        (["--sweep.batch_size=8,many"], "--config.batch_size=many: expected a value of type int"),
+        (["--sweep.batchsize=8"], "Did you mean 'batch_size'"),
+        (["--sweep.seed=0,1"], "for seeds --seeds=0,1"),
+        (["--sweep.batch_size=8", "--sweep.batch_size=9"], "once for each field"),
+        (["--sweep.batch_size=8,8"], "there is such a row already"),
+    ],
+)
+def test_a_bad_sweep_is_refused(grid, sweep, said):
+    with pytest.raises(ValueError, match=said):
+        grid(SMALL, *sweep)
+
+
+@pytest.mark.slow
+def test_experiments_are_compared_over_a_grid_and_not_run_again(tmp_path):
     for batch_size in (32, 64):
         (tmp_path / f"batch_{batch_size}.py").write_text(TINY.format(batch_size=batch_size))
     arguments = [
-        f"--configs={tmp_path}/batch_32.py,{tmp_path}/batch_64.py",
+        f"--config={tmp_path}/batch_32.py,{tmp_path}/batch_64.py",
         f"--model_dir={tmp_path}/runs",
         f"--results={tmp_path}/results",
-        "--seeds=0,1",
+        f"--results_cache={tmp_path}/cache.jsonl.gz",
+        "--sweep.schedule.learning_rate=0.01,0.5",
+        "--config.model.hidden_units=3",
     ]
     first = tfbigbatch("study", *arguments)
     assert first.returncode == 0, first.stderr
-    assert "[4/4] batch_64 at 64, seed 1: test accuracy" in first.stdout and "| batch_32 |" in first.stdout
+    assert "[4/4] batch_64 schedule.learning_rate=0.5 at 64, seed 0: test accuracy" in first.stdout
     runs = json.loads((tmp_path / "results.json").read_text())["runs"]
-    assert [len(run["values"]) for run in runs] == [2, 2]
-    for file in ("results.md", "results_curves.png", "runs/batch-32/batch-32/seed-1/status.json"):
-        assert (tmp_path / file).exists()
+    assert [run["config"]["schedule"]["learning_rate"] for run in runs] == [0.01, 0.5, 0.01, 0.5]
+    assert runs[0]["config"]["model"]["hidden_units"] == 3
+    assert (tmp_path / "results_curves.png").exists() and "| batch_32 sch" in (tmp_path / "results.md").read_text()
 
+    shutil.rmtree(tmp_path / "runs")
     again = tfbigbatch("study", *arguments)
     assert again.returncode == 0 and again.stdout.count("nothing to do") == 4
     assert json.loads((tmp_path / "results.json").read_text())["runs"] == runs
-
-
-@pytest.mark.slow  # As long as a study's test, and the same machinery.
-def test_a_grid_is_tried(tmp_path):
-    (tmp_path / "tiny.py").write_text(TINY.format(batch_size=32))
-    outcome = tfbigbatch(
-        "study",
-        f"--config={tmp_path}/tiny.py",
-        f"--model_dir={tmp_path}/tune",
-        "--learning_rates=0.01,0.5",
-        "--sweep.schedule.warmup_epochs=0,0.1",
-        "--config.model.hidden_units=3",
-        "--config.duration=4 steps",
-    )
-    assert outcome.returncode == 0, outcome.stderr
-    assert "schedule.learning_rate=0.5 schedule.warmup_epochs=0.1" in outcome.stdout
-    stored = json.loads((tmp_path / "tune" / "report.json").read_text())["runs"]
-    assert [run["steps"] for run in stored] == [4] * 4 and stored[0]["config"]["model"]["hidden_units"] == 3
-    assert [run["config"]["schedule"]["learning_rate"] for run in stored] == [0.01, 0.01, 0.5, 0.5]
 
 
 STUDY = """

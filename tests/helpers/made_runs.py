@@ -1,6 +1,7 @@
 """Run directories written by hand, for the tests of what reads them; imports nothing heavy."""
 
 import json
+import math
 import os
 
 VERSIONS = {"tensorflow": "2.20.0"}
@@ -25,7 +26,8 @@ def write(
     _json(directory, "config.json", {"config": config, "versions": VERSIONS})
     content = {"status": status, "step": steps if step is None else step, "total_steps": steps, "seconds": seconds}
     if value is not None:
-        content["metrics"] = {metric: value}
+        # As the trainer writes it: null for what is not finite.
+        content["metrics"] = {metric: value if math.isfinite(value) else None}
     if reason is not None:
         content["reason"] = reason
     _json(directory, "status.json", content)

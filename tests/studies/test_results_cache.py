@@ -1,6 +1,5 @@
 """Run directories written by hand, kept in a file and made again."""
 
-import glob
 import gzip
 import json
 import os

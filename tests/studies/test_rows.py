@@ -1,4 +1,4 @@
-"""Studies with trials, on a made-up run in place of the trainer."""
+"""Rows with trials: the choice of the next learning rate, and studies on a made-up run in place of the trainer."""
 
 import math
 
@@ -8,8 +8,9 @@ from tests.helpers import made_runs
 from tfbigbatch import experiment, optimizers
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.reports.report import Report
-from tfbigbatch.studies import changes, stages, study
-from tfbigbatch.studies.series import run_series
+from tfbigbatch.studies import study
+from tfbigbatch.studies.rows import EXTRA, best_learning_rate, is_at_end, next_learning_rates
+from tfbigbatch.studies.series import restore, run_rows, run_series
 
 RATES = (0.01, 0.1, 1.0)
 BEST = {"momentum": 0.2, "adamw": 0.0005}
@@ -44,7 +45,7 @@ def run(table, folder, names=(), train=made_up_run, **options):
     def run_entries(entries):
         run_series(entries, model_dir=str(folder), run=train, **options)
 
-    stages.run_rows(table.selected(list(names)), str(folder), run_entries)
+    run_rows(table.selected(list(names)), str(folder), run_entries)
 
 
 def test_trials_choose_the_learning_rate_of_the_runs(table, tmp_path):
@@ -81,7 +82,7 @@ def test_the_same_command_runs_nothing_again_also_elsewhere(table, tmp_path):
     run(table, tmp_path / "here", results_cache=str(tmp_path / "ended.jsonl"))
     count = len(runs)
     run(table, tmp_path / "here")
-    stages.restore(table, str(tmp_path / "there"), str(tmp_path / "ended.jsonl"))
+    restore(table, str(tmp_path / "there"), str(tmp_path / "ended.jsonl"))
     run(table, tmp_path / "there")
     assert len(runs) == count
     reports = [
@@ -110,7 +111,7 @@ def test_rows_that_are_not_selected_are_restored_for_the_tables(tmp_path):
         made.add(name, config, seeds=(0, 1))
     ended = str(tmp_path / "ended.jsonl")
     run(made, tmp_path / "here", results_cache=ended)
-    stages.restore(made, str(tmp_path / "there"), ended)
+    restore(made, str(tmp_path / "there"), ended)
     run(made, tmp_path / "there", ["two"], results_cache=ended)
     reports = [Report.of_study(made, str(tmp_path / where)).table() for where in ("here", "there")]
     assert reports[0] == reports[1]
@@ -124,9 +125,8 @@ def test_a_report_before_the_choice_says_what_is_missing(table, tmp_path):
 
 
 def test_a_row_that_always_diverges_is_not_chosen(table, tmp_path):
-    table = changes.with_budget(table, 1)
     [row] = table.selected(["SGD"])
-    table.tuned = [type(row)(**{**vars(row), "learning_rates": (2.0,)})]
+    table.tuned = [type(row)(**{**vars(row), "learning_rates": (2.0,), "budget": 1})]
     run(table, tmp_path)
     assert runs == [("momentum", 2.0, "minival", 100)] and table.chosen(str(tmp_path)).entries == []
 
@@ -136,7 +136,7 @@ def test_another_optimizer_takes_after_the_template(table, tmp_path):
         raise NotImplementedError
 
     optimizers.register("mine", maker)
-    changed = changes.with_budget(changes.with_optimizer(table, "mine"), 3, ["mine"])
+    changed = table.with_optimizer("mine", 3)
     assert [row.budget for row in changed.tuned] == [3, 5, 5]
     run(changed, tmp_path, ["mine"])
     assert [name for name, *_ in runs] == ["mine"] * 5
@@ -144,11 +144,11 @@ def test_another_optimizer_takes_after_the_template(table, tmp_path):
     assert first.config.optimizer.to_dict() == {"name": "mine", "weight_decay": 0.1}
     assert first.folder == "mine/batch-32" and [row.name for row in changed.tuned] == ["mine", "AdamW", "SGD"]
     with pytest.raises(ValueError, match="has a method 'mine'; register the optimizer under another name"):
-        changes.with_optimizer(changed, "mine")
+        changed.with_optimizer("mine")
     with pytest.raises(ValueError, match="optimizer.name=mien is unknown. Did you mean 'mine'"):
-        changes.with_optimizer(table, "mien")
+        table.with_optimizer("mien")
     with pytest.raises(ValueError, match="names no template"):
-        changes.with_optimizer(study.new("Other"), "mine")
+        study.new("Other").with_optimizer("mine")
 
 
 @pytest.mark.parametrize(
@@ -166,3 +166,53 @@ def test_a_bad_tuned_row_is_refused(table, changed, said):
     arguments = {"method": "new", "learning_rates": RATES, "trial": config, **changed}
     with pytest.raises(ValueError, match=said):
         table.tune(config=config, **arguments)
+
+
+def searched(loss, budget=5, first=RATES):
+    """The results of a whole search, in the order of the trials."""
+    results = {}
+    while rates := next_learning_rates(first, results, budget):
+        assert not set(rates) & set(results)
+        results |= {rate: loss(rate) for rate in rates}
+    return results
+
+
+def valley(middle):
+    return lambda rate: abs(math.log(rate / middle))
+
+
+def test_the_first_rates_come_from_the_middle_out():
+    assert next_learning_rates(RATES, {}, 5) == [0.1, 0.01, 1.0]
+    assert next_learning_rates(RATES, {0.1: 1.0}, 5) == [0.01, 1.0]
+    assert next_learning_rates(RATES, {}, 1) == [0.1] and next_learning_rates(RATES, {0.1: 1.0}, 1) == []
+
+
+def test_a_best_inside_is_approached_from_both_sides():
+    # Towards the better neighbour, and then in the wider gap.
+    assert list(searched(valley(0.2))) == [0.1, 0.01, 1.0, 0.32, 0.18]
+    assert list(searched(valley(0.05))) == [0.1, 0.01, 1.0, 0.032, 0.057]
+
+
+@pytest.mark.parametrize("middle", [0.02, 0.1, 0.7, 6.0, 0.0008])
+def test_every_method_has_the_same_number_of_trials_and_its_best_inside(middle):
+    results = searched(valley(middle))
+    assert len(results) == 5 and not is_at_end(results)
+    assert abs(math.log(best_learning_rate(results) / middle)) < math.log(3.3)
+    assert max(results) / min(results) >= 100
+
+
+def test_a_best_at_the_end_is_followed_for_some_trials_more():
+    results = searched(lambda rate: -rate)
+    assert list(results) == [0.1, 0.01, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5]
+    assert len(results) == 5 + EXTRA and is_at_end(results)
+
+
+def test_a_diverged_trial_is_the_worst_and_ties_go_to_the_lowest():
+
+    assert next_learning_rates(RATES, dict.fromkeys(RATES, math.inf), 5) == [0.001]
+    assert best_learning_rate({0.1: math.inf, 0.01: math.inf}) == 0.01
+
+
+def test_a_smaller_budget_ends_sooner():
+    assert list(searched(valley(0.1), budget=3)) == [0.1, 0.01, 1.0]
+    assert list(searched(valley(0.1), budget=2)) == [0.1, 0.01]

@@ -33,8 +33,7 @@ def test_in_this_process_each_runs_once(tmp_path, entries, capsys):
         run_series(entries, model_dir=str(tmp_path), run=fake_run, on_run_end=lambda: calls.append(1))
     assert starts(tmp_path) == EVERY and len(calls) == 4
     said = capsys.readouterr().out
-    assert "[4/4] b at 32, seed 1: test accuracy 90.00%, 3 s; the last" in said
-    assert "[1/4] a at 32, seed 0: test accuracy 90.00%, 3 s; about 9 s left" in said
+    assert "[4/4] b at 32, seed 1: test accuracy 90.00%, 3 s\n" in said
     assert said.count("nothing to do") == 4
 
 
@@ -89,7 +88,9 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(tmp_path, e
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
     made_runs.write(entries[0].directory(str(tmp_path), 0), entries[0].config_at(0).to_dict(), 0.8)
     some = [entries[0], Entry("b", entries[1].config, (0,), "b/batch-32")]
-    with pytest.raises(errors.InputError, match="1 of 2 runs failed.*\n  a at 32, seed 1: see .*seed-1.log") as caught:
+    with pytest.raises(
+        errors.InputError, match="1 of 2 runs failed.*\n  a at 32, seed 1: FAILED .*; see .*seed-1.log"
+    ) as caught:
         run_series(some, model_dir=str(tmp_path), run=fake_run, data_dir='{"1": "crash"}', processes=2)
     assert "b at 32" not in str(caught.value)
     said = capsys.readouterr().out
@@ -99,11 +100,9 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(tmp_path, e
     assert (tmp_path / "b/batch-32/seed-0.log").read_text() == f"threads {max(1, cores() // 2)}\n"
 
 
-def test_runs_on_other_numbers_of_replicas_have_processes_of_their_own(tmp_path, entries, capsys):
+def test_runs_on_other_numbers_of_replicas_have_processes_of_their_own(tmp_path, entries):
     entries[1].config.simulated_replicas = 2
-    run_series(entries, model_dir=str(tmp_path), run=fake_run, data_dir='{"0": "warn"}')
-    # Of both entries, whose logs have it.
-    assert capsys.readouterr().out.count("warning    few steps\n") == 1
+    run_series(entries, model_dir=str(tmp_path), run=fake_run)
     assert starts(tmp_path) == EVERY
     assert len(list(tmp_path.rglob("seed-*.log"))) == 4
 

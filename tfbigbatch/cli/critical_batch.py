@@ -33,7 +33,7 @@ from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES
 from tfbigbatch.studies import branches, series
 from tfbigbatch.studies.branches import BranchedRun, BranchPoint
-from tfbigbatch.studies.entry import Entry
+from tfbigbatch.studies.rows import Entry
 from tfbigbatch.training.directory import check
 from tfbigbatch.training.options import RunOptions
 from tfbigbatch.utils import command
@@ -55,7 +55,6 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "decay", "linear", branches.DECAYS, "Of the learning rate within a branch: linear to 0, or constant."
     )
-    flags.DEFINE_integer("micro_batch_size", 0, "Examples of one pass, at most; 0: those of the run.", lower_bound=0)
     flags.DEFINE_integer("processes", 1, "Branches at once.", lower_bound=1)
 
 
@@ -126,7 +125,6 @@ def _run_branches(run: BranchedRun, points: Sequence[BranchPoint], length: int, 
             seeds=seeds,
             rule=options.rule,
             decay=options.decay,
-            micro_batch_size=options.micro_batch_size,
         )
         known = _known(measured, point)
         missing = [

@@ -2,22 +2,20 @@
 
     tfbigbatch study --study=my_study.py --model_dir=runs/my_study --data_dir=FOLDER --processes=2
     tfbigbatch study few_steps --model_dir=runs/few_steps --data_dir=FOLDER --tasks=ptb,bert --only=Muon@640
-    tfbigbatch study --configs=digits/lstm_legw,digits/lstm_lamb --seeds=0,1 --model_dir=runs/digits
-    tfbigbatch study --config=digits/lstm_lamb --learning_rates=0.01,0.02 --model_dir=runs/tune
+    tfbigbatch study --config=digits/lstm_legw,digits/lstm_lamb --seeds=0,1 --model_dir=runs/digits
     tfbigbatch study --config=digits/lstm_lamb --sweep.optimizer.weight_decay=0.01,0.1 --sweep.batch_size=512,1024 \\
       --config.duration='5 epochs' --model_dir=runs/sweep
 
-One of three sources gives the runs: --study, a study file; --configs, experiments to compare; or --config, an
-experiment to run over a grid. Each is a path, or the name of a file that the package ships. `few_steps` is a benchmark:
-a study for each of its tasks, with data in folders of --data_dir (experiments/few_steps/README.md).
+Either a study file gives the runs, --study, or experiments do, --config, each over the grid of --sweep. Each is a path,
+or the name of a file that the package ships. `few_steps` is a benchmark: a study for each of its tasks, with data in
+folders of --data_dir (experiments/few_steps/README.md).
 
-Where a study's learning rates are chosen by trials, --budget is their number, and --optimizer=FILE:NAME adds the rows
-of an optimizer of yours, which FILE registers.
+Where a study's learning rates are chosen by trials, --optimizer=FILE:NAME adds the rows of an optimizer of yours, which
+FILE registers, and --budget is the number of their trials.
 
 --config.FIELD=VALUE sets a field of all experiments, as --config.mixed_precision=float32 of all rows of a study on a
 processor without instructions for bfloat16. --sweep.FIELD=VALUE,VALUE,... tries several values, and more of these flags
 all combinations; a value that has commas itself is parted by semicolons, as --sweep.model.blocks='1,1;2,2'.
---learning_rates sweeps schedule.learning_rate, at the schedule's own batch size.
 
 The same command resumes, and runs what was added since. Tables are written after each run, to --results or else
 MODEL_DIR/report. TensorBoard reads the run directories. Trials are in files of their own, PATH_trials.
@@ -25,24 +23,31 @@ MODEL_DIR/report. TensorBoard reads the run directories. Trials are in files of 
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from absl import flags
 
-from tfbigbatch.cli import experiment_flags, study_files, sweeps
-from tfbigbatch.errors import InputError
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, train
+from tfbigbatch.cli import experiment_flags
+from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.experiment.files import executed
+from tfbigbatch.optimizers import registry
+from tfbigbatch.reports import benchmark
+from tfbigbatch.reports.report import Report, make_folder
+from tfbigbatch.studies import series, study
 from tfbigbatch.studies.study import Study
+from tfbigbatch.training.directory import check
+from tfbigbatch.training.options import RunOptions
+from tfbigbatch.utils import command
+from tfbigbatch.utils.files import write_text
 
-# The flags that belong to each source of runs.
-_FLAGS_OF = {
-    "benchmark": ("tasks", "only", "budget", "optimizer"),
-    "study": ("only", "budget", "optimizer"),
-    "configs": ("seeds", "sweep.FIELD", "learning_rates"),
-    "config": ("seeds", "sweep.FIELD", "learning_rates"),
-}
-_SOURCES = ("study", "configs", "config")
+BENCHMARKS = ("few_steps",)
+"""Folders of shipped experiments with a `study.py` that has a study for each of its `VARIANTS`, the tasks."""
 
 
 def define_flags() -> None:
@@ -51,19 +56,19 @@ def define_flags() -> None:
         "only", None, "With a study: run only these rows, METHOD, METHOD@BATCH or @BATCH; the table shows all."
     )
     flags.DEFINE_list("tasks", None, "With a benchmark: its tasks to run. Default: all.")
-    flags.DEFINE_integer(
-        "budget", None, "With a study: trials of the learning rate of each row that has trials.", lower_bound=1
-    )
     flags.DEFINE_string(
         "optimizer", None, "With a study: FILE:NAME, an optimizer that FILE registers. Only its rows are run."
     )
-    flags.DEFINE_list("configs", None, "Experiments to compare, in the order of the table.")
-    flags.DEFINE_string("config", None, "Experiment to run over a grid.")
+    flags.DEFINE_integer(
+        "budget", None, "With --optimizer: trials of its learning rate. Default: the study's.", lower_bound=1
+    )
+    flags.DEFINE_list("config", None, "Experiments to compare, in the order of the table.")
     experiment_flags.define_override()
     experiment_flags.define_quick()
-    flags.DEFINE_multi_string("sweep.FIELD", [], "Values of a field, all combinations: --sweep.batch_size=512,1024.")
-    flags.DEFINE_list("learning_rates", None, "Values of schedule.learning_rate, as --sweep.schedule.learning_rate.")
-    flags.DEFINE_list("seeds", None, "Run each experiment or trial at each of these seeds. Default: 0.")
+    flags.DEFINE_multi_string(
+        "sweep.FIELD", [], "With --config: values of a field, all combinations: --sweep.batch_size=512,1024."
+    )
+    flags.DEFINE_list("seeds", None, "With --config: run each experiment at each of these seeds. Default: 0.")
     flags.DEFINE_string("model_dir", None, "Parent of the run directories and of the results.", required=True)
     flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
     flags.DEFINE_integer(
@@ -78,44 +83,190 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "results_cache",
         None,
-        "File that records finished runs. Where their run directories are missing, as on another machine, the same "
-        "command takes their results from this file and does not repeat them.",
+        "File that records finished runs; gzip compresses one that ends in .gz. Where their run directories are "
+        "missing, as on another machine, the same command takes their results from this file and does not repeat them.",
     )
 
 
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
-    given = [name for name in _SOURCES if options[name].value]
-    if len(arguments) + len(given) != 1:
-        raise InputError(
-            "expected one of --study=FILE, --configs=FILE,..., --config=FILE and a benchmark, few_steps; see --help."
-        )
-    source = given[0] if given else "benchmark"
-    for name in sorted({name for names in _FLAGS_OF.values() for name in names} - set(_FLAGS_OF[source])):
+    sources = [*arguments, *(f"--{name}" for name in ("study", "config") if options[name].value)]
+    if len(sources) != 1:
+        raise InputError("expected one of --study=FILE, --config=FILE,... and a benchmark, few_steps; see --help.")
+    of_others = {"--study": ("seeds", "sweep.FIELD", "tasks"), "--config": ("only", "tasks", "optimizer")}
+    for name in of_others.get(sources[0], ("seeds", "sweep.FIELD")):
         if options[name].value:
-            raise InputError(f"--{name} does not go with {f'--{source}' if given else arguments[0]}; see --help.")
+            raise InputError(f"--{name} does not go with {sources[0]}; see --help.")
+    if options.budget and not options.optimizer:
+        raise InputError("--budget goes with --optimizer: the other rows have the trials of their study.")
+    path = options.results or os.path.join(options.model_dir, "report")
     if arguments:
-        study_files.run_benchmark(options, arguments[0])
+        run_benchmark(options, arguments[0])
     elif options.study:
-        study_files.run(options, study_files.changed(options, study.load(options.study)), [options.study])
+        table = changed(options, study.load(options.study))
+        run(options, table, [options.study], options.model_dir, options.data_dir, path)
     else:
-        paths = options.configs or [options.config]
-        study_files.run(options, _grid(options, paths), paths)
+        run(options, grid(options), options.config, options.model_dir, options.data_dir, path)
 
 
-def _grid(options: flags.FlagValues, paths: Sequence[str]) -> Study:
-    """The study of some experiments, each over the grid of the flags."""
-    if options.config and not (options.learning_rates or options["sweep.FIELD"].value):
-        raise InputError(
-            "--config needs --learning_rates=0.01,0.02 or --sweep.FIELD=VALUE,VALUE: the values to try. To "
-            f"train once: tfbigbatch train --config={options.config}."
-        )
+def grid(options: flags.FlagValues) -> Study:
+    """The study of the experiments of --config, each over all combinations of the values of --sweep."""
+    swept: dict[str, list[str]] = {}
+    for text in options["sweep.FIELD"].value:
+        field, _, values = text.partition("=")
+        texts = [value.strip() for value in values.split(";" if ";" in values else ",")]
+        if not field or "" in texts or field in swept or field == "seed":
+            raise InputError(
+                f"--sweep.{text}: expected --sweep.FIELD=VALUE,VALUE,..., as --sweep.optimizer.weight_decay=0.01,0.1, "
+                "once for each field; for seeds --seeds=0,1."
+            )
+        swept[field] = texts
+    paths = options.config
     names = [os.path.basename(path).replace(".py", "").replace(":", "_") for path in paths]
     if len(set(names)) < len(names):
         names = list(paths)
+    seeds = command.numbers("seeds", options.seeds or ["0"], int)
     table = study.new(", ".join(paths))
     for name, path in zip(names, paths):
-        for point, config in sweeps.configs(path, options):
-            row = point if options.config else f"{name} {point}".strip()
-            table.add(row, config, seeds=sweeps.seeds(options))
+        base = experiment_flags.load(path, options)
+        for values in itertools.product(*swept.values()):
+            config, point = copy.deepcopy(base), [f"{field}={value}" for field, value in zip(swept, values)]
+            for line in experiment.override(config, point):
+                print(f"{' '.join(point)}: {line}", flush=True)
+            table.add(" ".join(point if point and len(paths) == 1 else [name, *point]), config, seeds=seeds)
     return table
+
+
+def changed(options: flags.FlagValues, table: Study) -> Study:
+    """A study as the flags --optimizer, --budget, --config.FIELD and --quick change it."""
+    if options.optimizer:
+        if not table.tuned:
+            raise InputError("--optimizer is for studies with trials; this one has none.")
+        file, name = _own_optimizer(options)
+        experiment.execute(file, "optimizer")
+        if name not in registry.names():
+            raise InputError(
+                f"--optimizer={options.optimizer}: the file registers no optimizer {name!r}. It calls "
+                f"tfbigbatch.optimizers.register({name!r}, CLASS) outside of its functions. "
+                + nearest(name, registry.names())
+            )
+        table = table.with_optimizer(name, options.budget)
+    if fields := experiment_flags.overrides(options):
+        table = table.with_fields(fields)
+    return table.made_quick(options.data_dir) if options.quick else table
+
+
+def _own_optimizer(options: flags.FlagValues) -> tuple[str, str]:
+    file, _, name = options.optimizer.rpartition(":")
+    if not file or not name:
+        raise InputError(f"--optimizer={options.optimizer}: expected FILE:NAME, as my_optimizer.py:my_optimizer.")
+    return file, name
+
+
+def run_benchmark(options: flags.FlagValues, name: str) -> None:
+    """Runs the study of each task of a benchmark, and writes a table over all of its tasks.
+
+    The table omits tasks that are not in --tasks and whose run directories hold another config.
+
+    Raises:
+      ValueError: there is no such benchmark or task.
+    """
+    if name not in BENCHMARKS:
+        raise InputError(f"{name!r} is not a flag, and no benchmark. {nearest(name, BENCHMARKS)}")
+    file = f"{name}/study"
+    tasks = list(executed(experiment.find(file)[0]).VARIANTS)
+    running = options.tasks or tasks
+    for task in running:
+        if task not in tasks:
+            raise InputError(f"--tasks: {name} has no task {task!r}. {nearest(task, tasks)}")
+    path = options.results or os.path.join(options.model_dir, name)
+    tables = {task: changed(options, study.load(f"{file}:{task}")) for task in tasks}
+    folders = {task: os.path.join(options.model_dir, task) for task in tasks}
+    if options.results_cache:
+        # Those of all tasks, for the table over them.
+        for task, table in tables.items():
+            series.restore(table, folders[task], options.results_cache)
+
+    def write_overview() -> None:
+        reports = {}
+        for task, table in tables.items():
+            with contextlib.nullcontext() if task in running else contextlib.suppress(InputError):
+                if table.chosen(folders[task]).entries:
+                    reports[table.title] = Report.of_study(table, folders[task])
+        write_text(f"{path}.md", "\n".join([*benchmark.overview(reports).markdown(), ""]))
+
+    for task in running:
+        data_dir = os.path.join(options.data_dir, tables[task].data_folder) if options.data_dir else None
+        print(f"\n{tables[task].title}", flush=True)
+        run(options, tables[task], [f"{file}:{task}"], folders[task], data_dir, f"{path}_{task}", write_overview)
+    print(f"written  {path}.md")
+
+
+def run(
+    options: flags.FlagValues,
+    table: Study,
+    sources: Sequence[str],
+    model_dir: str,
+    data_dir: str | None,
+    path: str,
+    also: Callable[[], object] = lambda: None,
+) -> None:
+    """Runs the selected rows of a study. Its table and results are renewed after each run, its plots at the end.
+
+    Args:
+      options: the flags.
+      table: the study.
+      sources: the files that it is from.
+      model_dir: parent of the run directories.
+      data_dir: folder of the task's data.
+      path: of the results, without extension.
+      also: called after the tables are written.
+    """
+    only, sources = options.only or [], list(sources)
+    if options.optimizer:
+        file, name = _own_optimizer(options)
+        sources.append(file)
+        only = only or [name]
+    rows = table.selected(only)
+
+    def write() -> list[tuple[str, Report]]:
+        parts = {path: table.chosen(model_dir), f"{path}_trials": table.trials(model_dir)}
+        reports = [(where, Report.of_study(part, model_dir)) for where, part in parts.items() if part.entries]
+        for where, report in reports:
+            report.write_results(f"{where}.json")
+            report.write_table(f"{where}.md")
+        also()
+        return reports
+
+    make_folder(path)
+    if options.results_cache:
+        series.restore(table, model_dir, options.results_cache)
+    made_up = options.quick and data_dir is None
+    run_entries = functools.partial(
+        series.run_series,
+        model_dir=model_dir,
+        data_dir=data_dir,
+        run=functools.partial(train.run, use_fake_data=made_up),
+        files=[experiment.find(source)[0] for source in sources],
+        processes=options.processes,
+        results_cache=options.results_cache,
+        on_run_end=write,
+        check=lambda **arguments: check(RunOptions(**arguments, use_fake_data=made_up)),
+    )
+    try:
+        series.run_rows(rows, model_dir, run_entries)
+    except series.NothingRun:
+        raise
+    except BaseException:
+        _show(write())
+        raise
+    _show(write())
+
+
+def _show(reports: Sequence[tuple[str, Report]]) -> None:
+    """Prints tables and writes plots."""
+    for path, report in reports:
+        print("\n" + "\n".join(report.table().markdown()) + "\n")
+        plots = [report.write_rates(f"{path}.png")] if path.endswith("_trials") else report.write_plots(path)
+        for file in (f"{path}.md", f"{path}.json", *plots):
+            print(f"written  {file}")

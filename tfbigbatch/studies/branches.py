@@ -22,7 +22,7 @@ from tfbigbatch.runs.run_directory import RunDirectory, writing
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.schedules.durations import parsed
-from tfbigbatch.studies.entry import Entry
+from tfbigbatch.studies.rows import Entry
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.files import writing_errors
@@ -59,7 +59,6 @@ class BranchedRun:
     Args:
       model_dir: the run directory.
       data_dir: folder of the task's data; None for the one that the run remembers.
-      use_fake_data: True if the run was trained on made-up data.
 
     Attributes:
       config: of the run.
@@ -70,7 +69,7 @@ class BranchedRun:
       ValueError: the directory holds no run or no checkpoint; or its batch changes during the run.
     """
 
-    def __init__(self, model_dir: str, *, data_dir: str | None = None, use_fake_data: bool = False) -> None:
+    def __init__(self, model_dir: str, *, data_dir: str | None = None) -> None:
         # Imported late: the command prints its help without TensorFlow.
         from tfbigbatch.training import phases
 
@@ -83,7 +82,6 @@ class BranchedRun:
                 f"{model_dir}: a run with phases or a batch ramp. Expected one with a single batch size, the smallest "
                 "of interest."
             )
-        self._use_fake_data = use_fake_data
         self._phase = phases.phases_of(self.config, self._task, 1)[0]
         self.dataset_size = self._phase.examples_in_epoch
         folder = RunDirectory(model_dir).checkpoints
@@ -92,12 +90,8 @@ class BranchedRun:
             raise InputError(f"{model_dir} holds no checkpoint.")
 
     def _task(self, fields: ml_collections.ConfigDict) -> Task:
-        return tasks.get(fields.task)(
-            model=fields.model.to_dict(),
-            data=fields.data.to_dict(),
-            data_dir=self.data_dir,
-            use_fake_data=self._use_fake_data,
-        )
+        model, data = fields.model.to_dict(), fields.data.to_dict()
+        return tasks.get(fields.task)(model=model, data=data, data_dir=self.data_dir, use_fake_data=False)
 
     @property
     def fingerprint(self) -> str:
@@ -114,11 +108,6 @@ class BranchedRun:
         """
         steps = to_steps(duration, name="examples", batch_size=1, dataset_size=self.dataset_size)
         return steps * (self.config.batch_size if parsed(duration)[1] == "step" else 1)
-
-    @property
-    def carries_state(self) -> bool:
-        """True if the examples are streams, which a larger batch can cut with an epoch only."""
-        return self._phase.task.carries_state
 
     def points(self, steps: Sequence[int] = (), most: int = 3) -> list[BranchPoint]:
         """The checkpoints to branch from, in order.
@@ -138,18 +127,14 @@ class BranchedRun:
                 raise InputError(f"--steps={step}: {self.model_dir} has checkpoints at {shown} only.")
         peak = self._phase.plan.scaled.learning_rate
         found = [point for point in map(self._point, steps or known) if steps or point.learning_rate > 0.01 * peak]
-        if self.carries_state:
-            whole = [point for point in found if math.isclose(point.epoch, round(point.epoch))]
-            if steps and len(whole) < len(found):
-                raise InputError(
-                    f"--steps={','.join(map(str, steps))}: the streams of task {self.config.task} can be cut again "
-                    f"with an epoch only, every {self.dataset_size // self.config.batch_size} steps."
-                )
-            found = whole
+        if self._phase.task.carries_state:
+            # Streams can be cut for a larger batch with an epoch only.
+            found = [point for point in found if math.isclose(point.epoch, round(point.epoch))]
         if not found:
             raise InputError(
-                f"{self.model_dir}: no checkpoint to branch from; there are those of steps {known}. Train it again "
-                "with a shorter checkpoint_every and --config.keep_checkpoints=20."
+                f"{self.model_dir}: no checkpoint to branch from; there are those of steps {known}, and streams branch "
+                "at the end of an epoch only. Train it again with a shorter checkpoint_every and "
+                "--config.keep_checkpoints=20."
             )
         if len(found) > most and not steps:
             found = [found[round(index * (len(found) - 1) / max(1, most - 1))] for index in range(most)]
@@ -174,7 +159,6 @@ class BranchedRun:
         seeds: Sequence[int],
         rule: str = "sqrt",
         decay: str = "linear",
-        micro_batch_size: int = 0,
     ) -> list[Entry]:
         """The branches from a point, one for each batch size.
 
@@ -188,7 +172,6 @@ class BranchedRun:
           rule: what the learning rate takes of a larger batch: 'sqrt', 'linear' or 'none'.
           decay: 'linear': to 0 at the end of the branch, so that the noise of the last steps does not decide;
             'constant': as in the paper.
-          micro_batch_size: examples of one pass, at most; 0 for those of the run.
 
         Raises:
           ValueError: an argument cannot be used, or a branch has fewer than four steps.
@@ -211,7 +194,7 @@ class BranchedRun:
         return [
             Entry(
                 f"branch of step {point.step:,} with batch {size:,}, run",
-                self._branch(point, size, length, rule, decay, micro_batch_size),
+                self._branch(point, size, length, rule, decay),
                 tuple(seeds),
                 f"step-{point.step}/batch-{size}",
             )
@@ -219,15 +202,14 @@ class BranchedRun:
         ]
 
     def _branch(
-        self, point: BranchPoint, batch_size: int, length: int, rule: str, decay: str, micro_batch_size: int
+        self, point: BranchPoint, batch_size: int, length: int, rule: str, decay: str
     ) -> ml_collections.ConfigDict:
         config = copy.deepcopy(self.config)
         # Not the file's own seed, callbacks or target: a branch is measured at its end.
-        config.experiment = ""
+        config.experiment, config.stop_at_target = "", 0.0
         config.duration = f"{point.examples + length} examples"
         config.evaluate_every = config.checkpoint_every = "0 steps"
-        config.log_every = f"{max(1, length // 8)} examples"
-        config.steps_per_execution, config.stop_at_target = 1, 0.0
+        config.log_every, config.steps_per_execution = f"{max(1, length // 8)} examples", 1
         config.keep_best = config.date.enabled = False
         config.divergence.rollbacks = 0
         for name in ("noise_scale", "sharpness", "layers"):
@@ -250,14 +232,8 @@ class BranchedRun:
             }
         )
         if batch_size > config.batch_size:
-            config.ramp.update(
-                {
-                    "name": "growth",
-                    "growth": ((f"{point.step} steps", batch_size),),
-                    "rule": rule,
-                    "micro_batch_size": micro_batch_size,
-                }
-            )
+            growth = ((f"{point.step} steps", batch_size),)
+            config.ramp.update({"name": "growth", "growth": growth, "rule": rule})
         return config
 
 

@@ -22,19 +22,13 @@ from tfbigbatch.utils import command
 from tfbigbatch.utils.files import writing_errors
 from tfbigbatch.utils.processes import cores
 
-
-class ProcessFailed(RuntimeError):
-    """A call ended its process with an exit code other than 0; `logged` is the text that it wrote."""
-
-    def __init__(self, code: int, log: str, logged: str) -> None:
-        super().__init__(f"FAILED with exit code {code}; see {log}")
-        self.code, self.log, self.logged = code, log, logged
+_LOG_LINES = 8
 
 
 class LocalProcesses(concurrent.futures.Executor):
     """Runs calls with an argument `model_dir`, each in a process with the log MODEL_DIR.log and its part of the cores.
 
-    A call's result is the text that it logged. Its process gets SIGTERM where this one is killed.
+    A call has no result. Its process gets SIGTERM where this one is killed.
 
     Args:
       processes: how many at once.
@@ -69,12 +63,12 @@ class LocalProcesses(concurrent.futures.Executor):
                 process.terminate()
             self._told.add(process)
 
-    def _run(self, call: tuple[Any, ...], log: str) -> str:
+    def _run(self, call: tuple[Any, ...], log: str) -> None:
         """Runs a call until its process has ended.
 
         Raises:
           Preempted: the process was stopped by a signal, and saved.
-          ProcessFailed: it ended with another exit code.
+          RuntimeError: it ended with another exit code; the message has the log's last lines.
           ValueError: the log cannot be written.
         """
         with writing_errors(log):
@@ -100,14 +94,13 @@ class LocalProcesses(concurrent.futures.Executor):
             process.wait()
         code = process.wait()
         self._running.discard(process)
-        with open(log, "rb") as written:
-            written.seek(start)
-            logged = written.read().decode(errors="replace")
         if code in (Preempted.exit_code, -signal.SIGTERM):
             raise Preempted("stopped on request")
         if code:
-            raise ProcessFailed(code, log, logged)
-        return logged
+            with open(log, "rb") as written:
+                written.seek(start)
+                last = written.read().decode(errors="replace").rstrip().splitlines()[-_LOG_LINES:]
+            raise RuntimeError("\n    ".join([f"FAILED with exit code {code}; see {log}", *last]))
 
 
 def main(unused: list[str]) -> None:

@@ -1,12 +1,12 @@
-"""Runs several experiments at several seeds, in this process or by an executor; resumable."""
+"""Runs the rows of a study at their seeds, in this process or by an executor; resumable."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 import os
-import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,18 +17,54 @@ from tfbigbatch.errors import DivergedError, InputError, Preempted, first_line
 from tfbigbatch.experiment.files import was_named
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.studies.entry import Entry
-from tfbigbatch.studies.local_processes import LocalProcesses, ProcessFailed
+from tfbigbatch.studies.local_processes import LocalProcesses
 from tfbigbatch.studies.results_cache import ENDED, ResultsCache
+from tfbigbatch.studies.rows import Entry, TunedRow
+from tfbigbatch.studies.study import Study
 from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.signals import collecting_signals
 
-_LOG_LINES = 8
 _POLL = 0.1  # seconds
 
 
 class NothingRun(InputError):
     """A run of the series was refused before the first began."""
+
+
+def run_rows(rows: Sequence[Entry | TunedRow], model_dir: str, run_entries: Callable[[list[Entry]], object]) -> None:
+    """Runs rows until all are complete: each tuned row's first trial, then each one's second, and so on.
+
+    Args:
+      rows: of a study.
+      model_dir: parent of the run directories.
+      run_entries: runs some entries, and returns when they have ended.
+    """
+    plain = [row for row in rows if isinstance(row, Entry)]
+    if plain:
+        run_entries(plain)
+    tuned = [row for row in rows if isinstance(row, TunedRow)]
+    while rounds := [found for row in tuned if (found := row.next_entries(model_dir))]:
+        run_entries([entry for each in itertools.zip_longest(*rounds) for entry in each if entry])
+
+
+def restore(table: Study, model_dir: str, path: str) -> None:
+    """Writes the run directories of a study's rows that a `ResultsCache` has and `model_dir` lacks.
+
+    Args:
+      table: the study.
+      model_dir: parent of the run directories.
+      path: of the cache, which need not exist.
+    """
+    cache = ResultsCache(path)
+
+    def restored(entry: Entry) -> int:
+        return sum(cache.restore(entry.directory(model_dir, s), entry.config_at(s).to_dict()) for s in entry.seeds)
+
+    for entry in table.entries:
+        restored(entry)
+    for row in table.tuned:
+        while sum(restored(entry) for entry in row.next_entries(model_dir)):
+            pass
 
 
 def run_series(
@@ -41,8 +77,8 @@ def run_series(
     processes: int = 1,
     executor: concurrent.futures.Executor | None = None,
     results_cache: str | None = None,
-    on_run_end: Callable[[], object] | None = None,
-    check: Callable[..., object] | None = None,
+    on_run_end: Callable[[], object] = lambda: None,
+    check: Callable[..., object] = lambda **arguments: None,
 ) -> None:
     """Runs every entry at every seed, each in its own run directory, except those that are finished.
 
@@ -70,79 +106,87 @@ def run_series(
     """
     if processes < 1:
         raise InputError(f"--processes={processes}: expected 1 or more.")
-    model_dir, data_dir = expanded(model_dir), expanded(data_dir)
-    planned = [
-        _Planned(entry, seed, entry.directory(model_dir, seed), entry.config_at(seed))
-        for entry in entries
-        for seed in entry.seeds
-    ]
-    cache = ResultsCache(results_cache) if results_cache else None
-    for each in planned:
-        RunDirectory(each.directory).check(each.config.to_dict())
-    for each in planned:
-        if cache:
-            cache.restore(each.directory, each.config.to_dict())
-    progress = _Progress(planned, processes)
-    waiting = [each for each in planned if each.state() not in ENDED]
-    for each in planned:
-        if each not in waiting:
-            progress.ended(each, "finished before; nothing to do.")
-    for each in waiting if check else ():
-        assert check is not None
+    series = _Series(entries, expanded(model_dir), expanded(data_dir), results_cache, on_run_end)
+    for each in series.waiting:
         try:
-            check(config=each.config, model_dir=each.directory, data_dir=data_dir)
+            check(**each.arguments)
         except InputError as error:
-            raise NothingRun(f"{each.name}: {error}" if len(planned) > 1 else str(error)) from None
-
-    def ended(each: _Planned) -> None:
-        progress.ended(each)
-        if cache:
-            cache.keep([each.directory for each in planned])
-        if on_run_end:
-            on_run_end()
-
-    if executor is None and processes == 1 and len({each.config.simulated_replicas for each in waiting}) <= 1:
-        _in_this_process(waiting, data_dir, run, progress, ended)
-    elif waiting:
+            raise NothingRun(f"{each.name}: {error}" if len(series.planned) > 1 else str(error)) from None
+    if executor is None and processes == 1 and len({each.config.simulated_replicas for each in series.waiting}) <= 1:
+        for each in series.waiting:
+            print(f"\n[{len(series.done) + 1}/{len(series.planned)}] {each.name}", flush=True)
+            try:
+                run(**each.arguments)
+            except DivergedError as error:
+                print(error, flush=True)
+            series.ended(each)
+    elif series.waiting:
         paths = [os.path.abspath(file) for file in files]
         with contextlib.nullcontext(executor) if executor else LocalProcesses(processes) as workers:
-            _in_other_processes(waiting, data_dir, run, paths, workers, progress, ended)
+            _in_other_processes(series, run, paths, workers)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Planned:
-    """One run of the series."""
+    """One run of the series, with the arguments of `train.run`."""
 
-    entry: Entry
-    seed: int
-    directory: str
-    config: ml_collections.ConfigDict
+    name: str
+    arguments: dict[str, Any]
 
     @property
-    def name(self) -> str:
-        return f"{self.entry.name} at {self.config.batch_size:,}, seed {self.seed}"
+    def config(self) -> ml_collections.ConfigDict:
+        return self.arguments["config"]
 
     def status(self) -> dict[str, Any]:
-        return RunDirectory(self.directory).status()
-
-    def state(self) -> str | None:
-        return self.status().get("status")
+        return RunDirectory(self.arguments["model_dir"]).status()
 
 
-def _in_this_process(
-    waiting: Sequence[_Planned],
-    data_dir: str | None,
-    run: Callable[..., object],
-    progress: _Progress,
-    ended: Callable[[_Planned], object],
-) -> None:
-    for each in waiting:
-        progress.started(each)
-        try:
-            run(each.config, model_dir=each.directory, data_dir=data_dir)
-        except DivergedError as error:
-            print(error, flush=True)
-        ended(each)
+class _Series:
+    """The runs of a series: those that ended before are restored and said."""
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        model_dir: str,
+        data_dir: str | None,
+        results_cache: str | None,
+        on_run_end: Callable[[], object],
+    ) -> None:
+        self._cache = ResultsCache(results_cache) if results_cache else None
+        self._on_run_end = on_run_end
+        self._metric = Metric.of_task(entries[0].config.task, entries[0].config.evaluate_on)
+        self.planned: list[_Planned] = []
+        self.done: list[_Planned] = []
+        for entry in entries:
+            for seed in entry.seeds:
+                config, directory = entry.config_at(seed), entry.directory(model_dir, seed)
+                RunDirectory(directory).check(config.to_dict())
+                arguments = {"config": config, "model_dir": directory, "data_dir": data_dir}
+                self.planned.append(_Planned(f"{entry.name} at {config.batch_size:,}, seed {seed}", arguments))
+        for each in self.planned:
+            if self._cache:
+                self._cache.restore(each.arguments["model_dir"], each.config.to_dict())
+        self.waiting = [each for each in self.planned if each.status().get("status") not in ENDED]
+        for each in self.planned:
+            if each not in self.waiting:
+                self._say_ended(each, "finished before; nothing to do.")
+
+    def ended(self, each: _Planned) -> None:
+        """Says and keeps the result of a run."""
+        self._say_ended(each, f"{each.status().get('seconds', 0.0):.0f} s")
+        if self._cache:
+            self._cache.keep([each.arguments["model_dir"] for each in self.planned])
+        self._on_run_end()
+
+    def _say_ended(self, each: _Planned, words: str) -> None:
+        self.done.append(each)
+        status = each.status()
+        value = status.get("metrics", {}).get(self._metric.name)
+        shown = status["status"] if value is None else f"{self._metric.title} {self._metric.shown(value)}"
+        self.say(each, f"{shown}, {words}")
+
+    def say(self, each: _Planned, words: str) -> None:
+        print(f"[{len(self.done)}/{len(self.planned)}] {each.name}: {words}", flush=True)
 
 
 def _run_after_files(run: Callable[..., object], files: Sequence[str], **arguments: Any) -> object:
@@ -153,21 +197,14 @@ def _run_after_files(run: Callable[..., object], files: Sequence[str], **argumen
 
 
 def _in_other_processes(
-    waiting: Sequence[_Planned],
-    data_dir: str | None,
-    run: Callable[..., object],
-    files: Sequence[str],
-    executor: concurrent.futures.Executor,
-    progress: _Progress,
-    ended: Callable[[_Planned], object],
+    series: _Series, run: Callable[..., object], files: Sequence[str], executor: concurrent.futures.Executor
 ) -> None:
     runs = {}
-    for each in waiting:
+    for each in series.waiting:
         own = experiment.find(each.config.experiment)[0]
         # An experiment's file that the user named here is executed there too.
         needed = [*files, own] if was_named(own) and own not in files else files
-        arguments = {"config": each.config, "model_dir": each.directory, "data_dir": data_dir}
-        runs[executor.submit(_run_after_files, run, needed, **arguments)] = each
+        runs[executor.submit(_run_after_files, run, needed, **each.arguments)] = each
     failed: list[str] = []
     left = set(runs)
     with collecting_signals() as signals:
@@ -175,7 +212,7 @@ def _in_other_processes(
             while left:
                 done, left = concurrent.futures.wait(left, _POLL, concurrent.futures.FIRST_COMPLETED)
                 for future in done:
-                    _one_ended(runs[future], future, progress, ended, failed)
+                    _one_ended(series, runs[future], future, failed)
                 if signals:
                     left = _stopped(executor, left, at_once=len(signals) > 1)
         finally:
@@ -185,31 +222,19 @@ def _in_other_processes(
         raise Preempted("stopped on request; the same command resumes.")
     if failed:
         logs = "\n  ".join(failed)
-        raise InputError(f"{len(failed)} of {len(waiting)} runs failed, and the others finished:\n  {logs}")
+        raise InputError(f"{len(failed)} of {len(runs)} runs failed, and the others finished:\n  {logs}")
 
 
-def _one_ended(
-    each: _Planned,
-    future: concurrent.futures.Future[Any],
-    progress: _Progress,
-    ended: Callable[[_Planned], object],
-    failed: list[str],
-) -> None:
-    """Prints what became of a run."""
+def _one_ended(series: _Series, each: _Planned, future: concurrent.futures.Future[Any], failed: list[str]) -> None:
+    """Says what became of a run; a failed one is added to `failed`."""
     error = future.exception()
-    logged = error.logged if isinstance(error, ProcessFailed) else future.result() if error is None else ""
-    if isinstance(logged, str):
-        progress.warned(logged)
-    if each.state() in ENDED:
-        ended(each)
+    if each.status().get("status") in ENDED:
+        series.ended(each)
     elif isinstance(error, Preempted):
-        progress.say(each, "stopped; it resumes from its checkpoint.")
+        series.say(each, "stopped; it resumes from its checkpoint.")
     else:
-        log = f"see {error.log}" if isinstance(error, ProcessFailed) else first_line(error) if error else "not finished"
-        failed.append(f"{each.name}: {log}")
-        progress.say(each, str(error))
-        for line in str(logged).rstrip().splitlines()[-_LOG_LINES:]:
-            print(f"    {line}", flush=True)
+        failed.append(f"{each.name}: {first_line(error) if error else 'not finished'}")
+        series.say(each, str(error))
 
 
 def _stopped(
@@ -220,57 +245,3 @@ def _stopped(
     if isinstance(executor, LocalProcesses):
         executor.stop(at_once)
     return left
-
-
-class _Progress:
-    """Prints the progress of a series."""
-
-    def __init__(self, planned: Sequence[_Planned], processes: int) -> None:
-        self._planned = planned
-        self._processes = processes
-        self._done: set[_Planned] = set()
-        self._warnings: set[str] = set()
-        self._metric = Metric.of_task(planned[0].config.task, planned[0].config.evaluate_on)
-
-    def started(self, each: _Planned) -> None:
-        print(f"\n[{len(self._done) + 1}/{len(self._planned)}] {each.name}", flush=True)
-
-    def ended(self, each: _Planned, words: str | None = None) -> None:
-        """Prints a finished run with its metric, its seconds and the time left, or with other words."""
-        self._done.add(each)
-        status = each.status()
-        value = status.get("metrics", {}).get(self._metric.name)
-        shown = status["status"] if value is None else f"{self._metric.title} {self._metric.shown(value)}"
-        if words is None:
-            left = self._seconds_left()
-            words = f"{status.get('seconds', 0.0):.0f} s; " + (f"about {_duration(left)} left" if left else "the last")
-        self.say(each, f"{shown}, {words}")
-
-    def warned(self, logged: str) -> None:
-        """Prints the warnings of a run's log, each once: a change of a field gives many runs the same."""
-        for line in logged.splitlines():
-            if line.startswith("warning ") and line not in self._warnings:
-                self._warnings.add(line)
-                print(line, flush=True)
-
-    def say(self, each: _Planned, words: str) -> None:
-        print(f"[{len(self._done)}/{len(self._planned)}] {each.name}: {words}", flush=True)
-
-    def _seconds_left(self) -> float:
-        """Estimated from the mean of the finished runs of the same entry, or of all if there is none."""
-        seconds = {each: each.status().get("seconds", 0.0) for each in self._done}
-        if not seconds:
-            return 0.0
-        total = 0.0
-        for each in set(self._planned) - self._done:
-            same_entry = [value for other, value in seconds.items() if other.entry is each.entry]
-            expected = statistics.fmean(same_entry or seconds.values())
-            total += max(0.0, expected - each.status().get("seconds", 0.0))
-        return total / self._processes
-
-
-def _duration(seconds: float) -> str:
-    for size, unit, enough in ((3600, "h", 7200), (60, "min", 120)):
-        if seconds >= enough:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"

@@ -19,8 +19,9 @@ It is executed: run only files that you trust.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -28,28 +29,7 @@ from ml_collections import ConfigDict
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.overrides import hold_tuned_batch
-from tfbigbatch.studies.entry import Entry
-from tfbigbatch.studies.tuned_row import Search, TunedRow
-
-
-def new(
-    title: str,
-    *,
-    baseline: str | None = None,
-    target: float | None = None,
-    template: str | None = None,
-    data_folder: str = "",
-) -> Study:
-    """An empty Study.
-
-    Args:
-      title: for the table and the plots.
-      baseline: name of the row that the others are compared with; added like any other.
-      target: value of the task's metric; the table shows the steps that each row takes to reach it.
-      template: of a study with trials: the method that --optimizer takes after.
-      data_folder: of a benchmark's study: where its data is, within --data_dir.
-    """
-    return Study(title, baseline, target, template, data_folder)
+from tfbigbatch.studies.rows import Entry, TunedRow
 
 
 def scaled(
@@ -101,10 +81,16 @@ def with_adasum(config: ConfigDict, replicas: int) -> ConfigDict:
 
 
 class Study:
-    """Rows of one table; see `new`.
+    """Rows of one table.
+
+    Args:
+      title: for the table and the plots.
+      baseline: name of the row that the others are compared with; added like any other.
+      target: value of the task's metric; the table shows the steps that each row takes to reach it.
+      template: of a study with trials: the method that --optimizer takes after.
+      data_folder: of a benchmark's study: where its data is, within --data_dir.
 
     Attributes:
-      title: an argument of `new`, as are baseline, target, template and data_folder.
       entries: list of Entry, in the order of the table.
       tuned: list of TunedRow, which follow them.
     """
@@ -112,6 +98,7 @@ class Study:
     def __init__(
         self,
         title: str,
+        *,
         baseline: str | None = None,
         target: float | None = None,
         template: str | None = None,
@@ -151,7 +138,7 @@ class Study:
         budget: int = 5,
         seeds: Iterable[int] = (0,),
     ) -> None:
-        """Adds a row whose `schedule.learning_rate` is chosen by trials; see `learning_rate_search`.
+        """Adds a row whose `schedule.learning_rate` is chosen by trials; see `studies.rows`.
 
         Args:
           method, seeds: as in `add`.
@@ -172,21 +159,83 @@ class Study:
             )
         self.tuned.append(TunedRow(method, copy.deepcopy(config), copy.deepcopy(trial), rates, budget, seeds, folder))
 
-    def searches(self, model_dir: str) -> list[Search]:
-        """The trials of the tuned rows, from the run directories under `model_dir`."""
-        return [row.search(model_dir) for row in self.tuned]
-
     def chosen(self, model_dir: str) -> Study:
         """The study with each tuned row at its chosen learning rate; without those that are not yet chosen."""
-        found = Study(self.title, self.baseline, self.target)
-        chosen = [search.chosen() for search in self.searches(model_dir)]
-        found.entries = [*self.entries, *(entry for entry in chosen if entry)]
+        found = Study(self.title, baseline=self.baseline, target=self.target)
+        found.entries = [*self.entries, *(entry for row in self.tuned if (entry := row.chosen(model_dir)))]
         return found
 
     def trials(self, model_dir: str) -> Study:
         """The trials of the tuned rows that have ended, as a study."""
         found = Study(f"{self.title}: trials")
-        found.entries = [entry for search in self.searches(model_dir) for entry in search.trials()]
+        found.entries = [entry for row in self.tuned for entry in row.trials(model_dir)]
+        return found
+
+    def with_optimizer(self, name: str, budget: int | None = None) -> Study:
+        """A study with the rows of the `template` under another optimizer, at the front.
+
+        The trials begin at the template's learning rates, and the optimizer keeps those of the template's fields that
+        it takes, such as weight decay and clipping.
+
+        Args:
+          name: of a registered optimizer.
+          budget: number of trials; None for the template's.
+
+        Raises:
+          ValueError: the optimizer is unknown or has a row, or the study has no template.
+        """
+        if self.template is None:
+            raise InputError(f"study {self.title!r} names no template, a method that another optimizer can take after.")
+        if name in {row.name for row in self.tuned}:
+            raise InputError(f"study {self.title!r} has a method {name!r}; register the optimizer under another name.")
+        found, added = copy.copy(self), []
+        for row in self.tuned:
+            if row.name == self.template:
+                config, trial = (_overridden(each, [f"optimizer.name={name}"]) for each in (row.config, row.trial))
+                fields = {"name": name, "config": config, "trial": trial, "budget": budget or row.budget}
+                folder = row.folder.replace(row.folder.split("/")[0], name, 1)
+                added.append(dataclasses.replace(row, folder=folder, **fields))
+        found.tuned = [*added, *self.tuned]
+        return found
+
+    def with_fields(self, assignments: Sequence[str]) -> Study:
+        """A study in which all rows and trials have some fields in common; its title names them.
+
+        Args:
+          assignments: texts 'field=value', as `experiment.override` takes.
+
+        Raises:
+          ValueError: `experiment.override` refuses one, or the rows of a study differ in that field.
+        """
+        differ = ("batch_size", "seed", "optimizer.name", *(("schedule.learning_rate",) if self.tuned else ()))
+        for name in (text.partition("=")[0].strip() for text in assignments):
+            if name in differ:
+                raise InputError(
+                    f"--config.{name} cannot be set for all rows of study {self.title!r}: it is what they differ in. "
+                    "Write a study file of your own."
+                )
+        found = self._with_configs(lambda config: _overridden(config, assignments))
+        found.title = ", ".join([self.title, *assignments])
+        return found
+
+    def made_quick(self, data_dir: str | None) -> Study:
+        """A study in which each row is a quick run (`experiment.quick`) at one seed, with one trial."""
+
+        def small(config: ConfigDict) -> ConfigDict:
+            config = copy.deepcopy(config)
+            experiment.quick(config, data_dir=data_dir)
+            return config
+
+        found = self._with_configs(small)
+        found.entries = [dataclasses.replace(row, seeds=row.seeds[:1]) for row in found.entries]
+        found.tuned = [dataclasses.replace(row, seeds=row.seeds[:1], budget=1) for row in found.tuned]
+        return found
+
+    def _with_configs(self, change: Callable[[ConfigDict], ConfigDict]) -> Study:
+        """A study with the config of each row and trial changed by `change`."""
+        found = copy.copy(self)
+        found.entries = [dataclasses.replace(row, config=change(row.config)) for row in self.entries]
+        found.tuned = [dataclasses.replace(r, config=change(r.config), trial=change(r.trial)) for r in self.tuned]
         return found
 
     def _checked_folder(self, method: str, config: ConfigDict, seeds: tuple[int, ...]) -> str:
@@ -223,11 +272,13 @@ class Study:
             found = [row for row in rows if name.lower() in _names(row)]
             if not found:
                 known = [f"{row.name}{_at_batch(row)}" for row in rows]
-                cut = next((each for each in known if each.lower().startswith(f"{name},".lower())), None)
-                quotes = f" Put a name with a comma in double quotes: --only='\"{cut}\"'." if cut else ""
-                raise InputError(f"--only={name}: the study has no such row. {nearest(name, known)}{quotes}")
+                raise InputError(f"--only={name}: the study has no such row. {nearest(name, known)}")
             chosen.extend(found)
         return [row for row in rows if row in chosen] if names else rows
+
+
+new = Study
+"""The name by which study files make one."""
 
 
 def load(path: str) -> Study:
@@ -253,6 +304,12 @@ def load(path: str) -> Study:
             f"--study={path}: the baseline {study.baseline!r} is not among its rows. {nearest(study.baseline, methods)}"
         )
     return study
+
+
+def _overridden(config: ConfigDict, assignments: Sequence[str]) -> ConfigDict:
+    config = copy.deepcopy(config)
+    experiment.override(config, assignments)
+    return config
 
 
 def _slug(method: str) -> str:
