@@ -115,7 +115,7 @@ def run(
                 return _run(options, directory, rollbacks)
             except RollBack:
                 # As after a kill: everything is built again, and resumes from the last good checkpoint.
-                options = dataclasses.replace(options, timings=StartTimings(show=options.timings.show))
+                options = dataclasses.replace(options, timings=StartTimings())
                 directory = check(options)
 
 
@@ -178,5 +178,5 @@ def smoke(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) 
 def run_on_made_up_data(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) -> dict[str, Any]:
     """Runs a config that `experiment.quick` made small: it trains, evaluates, saves, stops halfway, and resumes."""
     run(config, model_dir=model_dir, use_fake_data=True, stop_after=experiment.MADE_UP_STEPS // 2, **options)
-    # The table of a start is that of the first run.
+    # A start has timings of its own.
     return run(config, model_dir=model_dir, use_fake_data=True, **{**options, "timings": None})

@@ -16,7 +16,7 @@ REFUSED = [
     ("train", "", "--config is missing"),
     ("train", f"{LEGW}", "--model_dir is missing"),
     ("train", f"{LEGW} --modeldir=x", "Unknown command line flag 'modeldir'. Did you mean: model_dir"),
-    ("train", f"{LEGW} --model_dir=x --stall_timeout=one", "--stall_timeout=one: expected a number."),
+    ("train", f"{LEGW} --model_dir=x --stall_timeout=one", "flag --stall_timeout=one: "),
     ("train", f"{LEGW} --model_dir=x --mode=evaluate", "<train|eval|train_and_eval>"),
     ("train", f"{LEGW} --model_dir=x --strategy=mirored", "Did you mean 'mirrored'"),
     ("train", f"{LEGW} --model_dir=x --profile_steps=9,3", "expected FIRST,LAST"),
@@ -66,7 +66,7 @@ for name, arguments in json.load(sys.stdin):
     before, err = set(flags.FLAGS), io.StringIO()
     with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):
         try:
-            main.run_command(name, arguments, "tfbigbatch " + name)
+            main.run_command(name, arguments)
         except SystemExit as stopped:
             code = stopped.code
         except ImportError as error:

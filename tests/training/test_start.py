@@ -7,11 +7,9 @@ from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.utils.startup import StartTimings
 
 
-def test_a_run_and_its_resume_time_their_starts(tmp_path, quick_config, capsys):
+def test_a_run_and_its_resume_time_their_starts(tmp_path, quick_config):
     config, folder = quick_config(steps_per_execution=8), str(tmp_path)
-    train.run(config, model_dir=folder, stop_after=12, timings=StartTimings(age=1.0, show=True))
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("start ")]
-    assert "training loop traced, once" in lines[-3] and "first 8 steps, one call" in lines[-2]
+    train.run(config, model_dir=folder, stop_after=12, timings=StartTimings(age=1.0))
     first = RunDirectory(folder).status()["start"]
     parts = ["config", "tensorflow", "devices", "data", "model", "input", "tracing", "first_step"]
     assert first.keys() == {*parts, "total", "traces"} and first["traces"] == 1 and first["config"] >= 1.0
@@ -20,7 +18,6 @@ def test_a_run_and_its_resume_time_their_starts(tmp_path, quick_config, capsys):
     assert counted["restarts"] >= 1.0 and min(counted[part] for part in ("compile", "useful", "save", "evaluate")) > 0.0
     # The last loop of an epoch has 4 steps.
     train.run(config, model_dir=folder)
-    assert "start " not in capsys.readouterr().out
     second = RunDirectory(folder).status()["start"]
     assert second.keys() == first.keys() | {"checkpoint"} and second["traces"] == 1
     both = RunDirectory(folder).status()["goodput"]
@@ -28,6 +25,3 @@ def test_a_run_and_its_resume_time_their_starts(tmp_path, quick_config, capsys):
     assert both["restarts"] > counted["restarts"] and both["wall"] > counted["wall"]
     tags = EventAccumulator(f"{folder}/train").Reload().Tags()["tensors"]
     assert {"goodput/fraction", "goodput/useful", "goodput/restarts"} <= set(tags)
-    train.run(config, model_dir=folder, mode="eval", timings=StartTimings(show=True))
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("start ")]
-    assert "evaluation" in lines[-2] and "in all" in lines[-1]

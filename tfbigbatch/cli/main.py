@@ -60,18 +60,10 @@ COMMANDS = {
 }
 
 
-def main(name: str | None = None) -> NoReturn:
-    """The entry of the console script, and of scripts for one sub-command.
-
-    Args:
-      name: the sub-command; by default the first argument of the command line.
-    """
+def main() -> NoReturn:
+    """The entry of the console script."""
     arguments = sys.argv[1:]
-    if name is not None:
-        run_command(name, arguments, f"python {sys.argv[0]}")
     if not arguments or arguments[0] in ("help", "--help", "-help", "-h", "--helpfull", "--helpshort"):
-        if arguments[1:] and arguments[1] in COMMANDS:
-            run_command(arguments[1], ["--help"], f"tfbigbatch {arguments[1]}")
         print(overview())
         sys.exit(0 if arguments else 1)
     if arguments[0] == "--version":
@@ -79,66 +71,40 @@ def main(name: str | None = None) -> NoReturn:
         sys.exit(0)
     name = arguments[0].replace("_", "-")
     if name not in COMMANDS:
-        print(
-            f"error: {arguments[0]!r} is not a command. {nearest(name, COMMANDS)}\nSee: tfbigbatch --help",
-            file=sys.stderr,
-        )
+        hint = nearest(name, COMMANDS)
+        print(f"error: {arguments[0]!r} is not a command. {hint}\nSee: tfbigbatch --help", file=sys.stderr)
         sys.exit(1)
-    run_command(name, arguments[1:], f"tfbigbatch {name}")
+    run_command(name, arguments[1:])
 
 
 def overview() -> str:
     """The text of `tfbigbatch --help`."""
     lines = [f"  {name:18s}{each.summary}" for name, each in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: tfbigbatch COMMAND [--FLAG=VALUE ...]",
-            "",
-            "Large-batch training for Keras and TensorFlow.",
-            "",
-            "commands:",
-            *lines,
-            "",
-            "`tfbigbatch COMMAND --help` lists the flags of a command.",
-        ]
-    )
+    head = "usage: tfbigbatch COMMAND [--FLAG=VALUE ...]\n\nLarge-batch training for Keras and TensorFlow.\n\ncommands:"
+    return "\n".join([head, *lines, "", "`tfbigbatch COMMAND --help` lists the flags of a command."])
 
 
-def help_of(name: str, program: str | None = None) -> str:
-    """The text of `tfbigbatch NAME --help`; imports the command's module, but not TensorFlow.
-
-    Args:
-      name: of the sub-command.
-      program: how the user called it.
-    """
+def help_of(name: str) -> str:
+    """The text of `tfbigbatch NAME --help`; imports the command's module, but not TensorFlow."""
     module = _module(name)
     before = set(flags.FLAGS)
     module.define_flags()
     defined = [flags.FLAGS[each] for each in flags.FLAGS if each not in before]
-    try:
-        usage = [program or f"tfbigbatch {name}", COMMANDS[name].positional, "[--FLAG=VALUE ...]"]
-        described = [line for flag in sorted(defined, key=lambda flag: flag.name) for line in _flag_lines(flag)]
-        doc = (module.__doc__ or "").strip()
-        return "\n".join([f"usage: {' '.join(filter(None, usage))}", "", doc, "", "flags:", *described])
-    finally:
-        flags.FLAGS.remove_flag_values([flag.name for flag in defined])
+    flags.FLAGS.remove_flag_values([flag.name for flag in defined])
+    usage = ["usage: tfbigbatch", name, COMMANDS[name].positional, "[--FLAG=VALUE ...]"]
+    described = [line for flag in sorted(defined, key=lambda flag: flag.name) for line in _flag_lines(flag)]
+    return "\n".join([" ".join(filter(None, usage)), "", (module.__doc__ or "").strip(), "", "flags:", *described])
 
 
-def run_command(name: str, arguments: list[str], program: str) -> NoReturn:
-    """Runs a sub-command, or prints its help, and exits.
-
-    Args:
-      name: in COMMANDS.
-      arguments: of the sub-command.
-      program: how the user called it, for messages.
-    """
+def run_command(name: str, arguments: list[str]) -> NoReturn:
+    """Runs a sub-command, one of COMMANDS, with its arguments, or prints its help, and exits."""
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if {"--help", "-help", "-h", "--helpshort"} & set(own):
-        print(help_of(name, program))
+        print(help_of(name))
         sys.exit(0)
     module = _module(name)
     module.define_flags()
-    sys.argv = [program, *arguments]
+    sys.argv = [f"tfbigbatch {name}", *arguments]
     command.execute(module.main, takes_arguments=bool(COMMANDS[name].positional))
 
 

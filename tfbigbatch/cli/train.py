@@ -85,9 +85,6 @@ def define_flags() -> None:
         lower_bound=0,
         upper_bound=255,
     )
-    flags.DEFINE_bool(
-        "timings", False, "Print the seconds of each part of the start, up to the first step; status.json has them too."
-    )
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: steps to profile for TensorBoard.")
 
 
@@ -105,7 +102,7 @@ def main(arguments: Sequence[str]) -> None:
         "mlperf_log": options.mlperf_log,
         "init_from": options.init_from,
         "extend": options.extend,
-        "timings": startup.StartTimings(startup.process_age(), show=options.timings),
+        "timings": startup.StartTimings(startup.process_age()),
     }
     try:
         with _signals_outside_training(options), Watchdog(stall_timeout(options)) as watchdog, worker_loss():

@@ -98,9 +98,6 @@ class Trainer:
         metrics = self._evaluator(phase)()
         result = {"status": self.directory.status.get("status"), "step": self.start.step, "metrics": metrics}
         self.machine.say(f"step {self.start.step:,}: {shown_metrics(result, self._config.evaluate_on)}")
-        self._timings.mark("evaluation")
-        if self._timings.show:
-            self.machine.say_all(self._timings.lines())
         return result
 
     def train(self) -> Status:
@@ -342,7 +339,7 @@ class Trainer:
             self._own.evaluation = self._evaluation if self._evaluates else None
             self._own.log_every = phase.plan.log_every
         return [
-            *([] if self._timings.is_complete else [run_callbacks.FirstStep(self._timings, self._started_training)]),
+            *([] if self._timings.is_complete else [run_callbacks.FirstStep(self._timings, self._goodput.started)]),
             step_metrics,
             *([self.model.date] if self.model.date else []),
             *self.model.instruments.callbacks,
@@ -367,12 +364,6 @@ class Trainer:
             self._stop,
             self._heartbeat,
         ]
-
-    def _started_training(self, step: int) -> None:
-        """Shows what the start took, where that was asked for; from here on seconds are of steps."""
-        self._goodput.started(step)
-        if self._timings.show:
-            self.machine.say_all(self._timings.lines())
 
     # ---- Status -----------------------------------------------------------------------------------
 

@@ -26,11 +26,7 @@ if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvi
     getLogger("tensorflow").addFilter(lambda record: not any(words in record.getMessage() for words in _EXPECTED))
 
 
-def execute(
-    main: Callable[[list[str]], int | None],
-    parse_flags: Callable[[list[str]], list[str]] | None = None,
-    takes_arguments: bool = False,
-) -> NoReturn:
+def execute(main: Callable[[list[str]], int | None], takes_arguments: bool = False) -> NoReturn:
     """Parses the flags, runs `main` and exits the process.
 
     InputError and DivergedError are printed as one message, with exit code 1. Preempted exits with its own code, 42
@@ -38,7 +34,6 @@ def execute(
 
     Args:
       main: function of the arguments that are not flags; returns the exit code, None meaning 0.
-      parse_flags: function of sys.argv that parses the flags and returns the rest; None for absl's.
       takes_arguments: True if `main` takes arguments that are not flags.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -48,7 +43,7 @@ def execute(
     logging.use_absl_handler()
     app.define_help_flags()
     try:
-        rest = (parse_flags or parse)(sys.argv)
+        rest = parse(sys.argv)
         if len(rest) > 1 and not takes_arguments:
             example = f"--config={rest[1]}" if "config" in flags.FLAGS else "--model_dir=DIR"
             raise InputError(f"{rest[1]!r} is not a flag; flags begin with --, such as {example}.")
@@ -127,16 +122,4 @@ def parse(arguments: list[str]) -> list[str]:
         return flags.FLAGS([*own, *arguments[end:]])
     except flags.Error as error:
         program = arguments[0] if " " in arguments[0] else f"python {arguments[0]}"
-        message = _in_our_words(str(error))
-        raise InputError(f"{message}\nSee: {program} --help") from None
-
-
-def _in_our_words(error: str) -> str:
-    """The message of an absl error, without Python's own words for it."""
-    missing = re.search(r"Flag (--\w+) must have a value", error)
-    if missing:
-        return f"{missing[1]} is missing."
-    number = re.match(r"flag (--\w+=.*?): (?:invalid literal for (int)|could not convert string to float)", error)
-    if number:
-        return f"{number[1]}: expected {'a whole number' if number[2] else 'a number'}."
-    return re.sub(r"^flag (--\w+=)", r"\1", error)
+        raise InputError(f"{error}\nSee: {program} --help") from None

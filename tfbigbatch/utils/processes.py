@@ -96,16 +96,12 @@ def _tasks_in_pool(
     pool = concurrent.futures.ProcessPoolExecutor(
         processes, mp_context=context, initializer=_start_worker, initargs=(count, stop)
     )
-    waiting, shown = list(reversed(tasks)), 0
-    running: dict[concurrent.futures.Future, Any] = {}
+    shown = 0
     try:
         with pool:
+            running = {pool.submit(_call, function, task): task for task in tasks}
             try:
-                while (waiting or running) and not received:
-                    # One more than there are processes keeps all busy without pickling every task at once.
-                    while waiting and len(running) <= processes:
-                        task = waiting.pop()
-                        running[pool.submit(_call, function, task)] = task
+                while running and not received:
                     ready, _ = concurrent.futures.wait(running, _POLL, concurrent.futures.FIRST_COMPLETED)
                     now = count.value
                     progress.update(now - shown)

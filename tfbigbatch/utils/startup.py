@@ -7,19 +7,19 @@ import importlib
 import sys
 import time
 
-_PARTS = {
-    "config": "flags and config",
-    "tensorflow": "TensorFlow's import",
-    "devices": "devices",
-    "data": "data and plan",
-    "model": "model and optimizer",
-    "checkpoint": "checkpoint restored",
-    "input": "run directory and input pipeline",
-    "evaluation": "evaluation",
-    "tracing": "training loop traced",
-    "first_step": "first step",
-}
-"""The parts of a start, in their order, with their names in the table."""
+_PARTS = (
+    "config",
+    "tensorflow",
+    "devices",
+    "data",
+    "model",
+    "checkpoint",
+    "input",
+    "evaluation",
+    "tracing",
+    "first_step",
+)
+"""The parts of a start, in their order."""
 
 _NOT_FOR_TENSORFLOW = {"keras.src.optimizers": "keras", "jax": "jax"}
 """A module of each package that TensorFlow imports and training does not need."""
@@ -31,19 +31,15 @@ class StartTimings:
 
     Args:
       age: seconds that the start took already; see `process_age`.
-      show: True if the run prints the table.
 
     Attributes:
       seconds: of each part that there was, by its name in status.json.
       traces: how often the training step was traced; 0 before it is.
-      steps: of the first call of the training function, `steps_per_execution` or fewer.
     """
 
-    def __init__(self, age: float = 0.0, show: bool = False) -> None:
-        self.show = show
+    def __init__(self, age: float = 0.0) -> None:
         self.seconds: dict[str, float] = {}
         self.traces = 0
-        self.steps = 0
         self._last = time.perf_counter() - age
 
     def mark(self, part: str) -> None:
@@ -65,22 +61,6 @@ class StartTimings:
         """The seconds by part, their sum as 'total', and the number of traces; for status.json."""
         parts = {name: round(self.seconds[name], 3) for name in _PARTS if name in self.seconds}
         return {**parts, "total": round(sum(self.seconds.values()), 3), "traces": self.traces}
-
-    def lines(self) -> list[str]:
-        """A table of the seconds of each part."""
-        names = {
-            **_PARTS,
-            "tracing": f"{_PARTS['tracing']}, {_times(self.traces)}",
-            "first_step": "first step" if self.steps == 1 else f"first {self.steps:,} steps, one call",
-        }
-        rows = [(names[name], self.seconds[name]) for name in _PARTS if name in self.seconds]
-        width = max(len(name) for name, _ in rows)
-        total = ("in all", sum(self.seconds.values()))
-        return [f"start      {name:{width}s} {seconds:6.2f} s" for name, seconds in [*rows, total]]
-
-
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def process_age() -> float:

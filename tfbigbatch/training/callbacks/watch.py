@@ -35,7 +35,6 @@ class FirstStep(StepCallback):
         # An accelerator returns before it is done; a value is there when it is.
         for value in (logs or {}).values():
             tf.convert_to_tensor(value).numpy()
-        self._timings.steps = step - before
         self._timings.mark("first_step")
         self._done(step)
 
