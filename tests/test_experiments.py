@@ -57,7 +57,9 @@ def traced(monkeypatch):
 
 @pytest.mark.parametrize("name", smokes())
 def test_it_smokes_and_resumes(name, tmp_path, capsys, traced):
-    result = train.smoke(experiment.load(name), model_dir=str(tmp_path))
+    config = experiment.load(name)
+    experiment.quick(config)
+    result = train.run_on_made_up_data(config, model_dir=str(tmp_path))
     assert result["status"] == "done" and result["step"] == 8 and result["metrics"]
     assert "resume     from the checkpoint of step 4" in capsys.readouterr().out
     assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl") if row["split"] == "eval"] == [4, 8]
@@ -73,13 +75,6 @@ def test_its_docstring_gives_the_command_the_measure_and_a_row_for_each_variant(
     assert "Measured" in doc or "Expected" in doc
     variants = [name.partition(":")[2] for name in NAMES if name.partition(":")[0] == file.removesuffix(".py")]
     assert variants and all(f"| {variant} |" in doc or variant in doc.split() for variant in variants if variant)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_its_full_recipe_is_consistent(name):
-    config = experiment.load(name)
-    assert config.batch_size % config.accumulation_steps == 0
-    assert config.schedule.warmup_epochs >= 0
 
 
 @pytest.mark.parametrize(
@@ -106,14 +101,6 @@ def test_a_mistake_in_a_file_is_an_error_where_it_stands(tmp_path, source, said)
     with pytest.raises(ValueError, match="mine.py") as caught:
         experiment.load(str(path))
     assert said in str(caught.value)
-
-
-def test_the_optimizer_gets_another_field_as_the_error_says():
-    config = experiment.new("digits_lstm")
-    with config.unlocked():
-        config.optimizer.weight_decay = 0.01
-    assert config.optimizer.to_dict() == {"name": "momentum", "momentum": 0.9, "weight_decay": 0.01}
-    assert config.is_locked
 
 
 def test_a_mistake_has_its_line_by_a_relative_path_too(tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.signals import StopRequest
 from tfbigbatch.utils.startup import StartTimings
 
-__all__ = ["MODES", "run", "smoke"]
+__all__ = ["MODES", "run", "run_on_made_up_data"]
 
 
 def run(
@@ -161,18 +161,6 @@ def _say_finished(directory: Directory, split: str) -> dict[str, Any]:
             flush=True,
         )
     return status
-
-
-def smoke(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) -> dict[str, Any]:
-    """Runs an experiment on made-up data with a tiny model: two loops of steps, an evaluation, a save and a resume.
-
-    Args:
-      config: of the experiment; changed in place.
-      model_dir: the run directory.
-      options: further arguments of `run`.
-    """
-    experiment.quick(config)
-    return run_on_made_up_data(config, model_dir=model_dir, **options)
 
 
 def run_on_made_up_data(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) -> dict[str, Any]:

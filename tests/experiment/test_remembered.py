@@ -122,16 +122,6 @@ def test_a_file_that_was_named_stands_for_one_of_its_name(file, run, tmp_path):
     assert name in tasks.registered()
 
 
-def test_a_record_that_cannot_be_written_is_none(file, run, monkeypatch, tmp_path):
-    config = experiment.load(file[0]).to_dict()
-    (tmp_path / "state").write_text("")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    remembered.record(config, run)
-    forgotten(file[1])
-    with pytest.raises(ValueError, match=REFUSED):
-        experiment.register_task_of(config, run)
-
-
 def test_configs_that_differ_in_their_file_alone_are_equal(file, tmp_path):
     config = experiment.load(file[0])
     other = config.copy_and_resolve_references()

@@ -11,7 +11,6 @@ from tests.conftest import final_weights
 from tests.helpers import preloaded
 from tfbigbatch import train
 from tfbigbatch.experiment.checks import check_plan
-from tfbigbatch.reports import critical_batch_report as report
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.studies import branches
@@ -157,30 +156,3 @@ def test_the_command_measures_resumes_and_draws(small_run, tmp_path):
 def test_a_folder_without_a_run(tmp_path):
     outcome = preloaded.tfbigbatch("critical-batch", "nowhere", f"--model_dir={tmp_path}/a", f"--results={tmp_path}/b")
     assert outcome.returncode == 1 and "RUN_DIR nowhere holds no run" in outcome.stderr
-
-
-def test_branches_that_cannot_be_run_are_refused(small_run, tmp_path):
-    (tmp_path / "file").write_text("")
-    arguments = ["--examples=256 examples", "--batch_sizes=16,64", "--steps=8", "--seeds=0"]
-    outcome = preloaded.tfbigbatch(
-        "critical-batch", small_run, f"--model_dir={tmp_path}/file", f"--results={tmp_path}/b", *arguments
-    )
-    assert outcome.returncode == 1 and "file is a file; expected a directory" in outcome.stderr
-
-
-def test_a_table_of_made_branches():
-    made = [
-        report.Branch(100, 1600, 1.5, 0.1, 800, size, seed, 2.0 + excess + 0.001 * seed)
-        for size, excess in ((16, 0.0), (32, 0.01), (64, 0.03))
-        for seed in (0, 1, 2)
-    ]
-    points = report.points_of([*made, made[0]], tolerance=0.02)
-    lines = report.table(points).markdown(padded=False)
-    # The seeds differ by the same at every batch: the interval is a point.
-    assert lines[2] == "| 100 | 1.5 | 0.1 | 2.001 | 2.011 | 2.031 | 45 | 45 to 45 |"
-
-
-def test_the_file_of_something_else(tmp_path):
-    (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(ValueError, match="Expected the file that tfbigbatch critical-batch wrote"):
-        report.read(str(tmp_path / "x.jsonl"))

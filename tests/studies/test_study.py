@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tfbigbatch import experiment, optimizers, scaling, schedules, tasks
-from tfbigbatch.experiment.checks import check_fields, check_plan
+from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.experiment.files import executed
 from tfbigbatch.studies import study
 from tfbigbatch.training.plan import BatchArithmetic
@@ -27,7 +27,6 @@ def with_tasks(path):
 
 
 OF_TASKS = with_tasks("few_steps/study")
-MOMENTS = with_tasks(os.path.join(ROOT, "results", "ramp", "moments_study.py"))
 
 
 @pytest.mark.parametrize("file", [*(each for path in FILES for each in with_tasks(path)), *OF_TASKS])
@@ -65,33 +64,6 @@ def test_the_methods_of_a_benchmark_differ_in_the_optimizer_alone(file):
                 assert row.learning_rates[-1] / row.learning_rates[0] > 30
         assert len(alike) >= 5 and all(fields == alike["Muon"] for fields in alike.values())
     assert [len({row.seeds for row in rows if row.config.batch_size == size}) for size in batches] == [1] * len(batches)
-
-
-@pytest.mark.parametrize("file", MOMENTS)
-def test_the_rows_with_scaled_moments_differ_in_these_alone(file):
-    rows = study.load(file).tuned
-    assert len(rows) == 12 and len({(row.seeds, row.budget) for row in rows}) == 1
-    values = {}
-    for row in rows:
-        check_plan(row.config)
-        check_plan(row.trial)
-        assert row.config.batch_size == 16 * row.config.schedule.batch_size
-        assert (row.trial.evaluate_on, row.config.evaluate_on) == (
-            "minival",
-            tasks.get(row.config.task).evaluates_on[0],
-        )
-        fields = row.config.to_dict()
-        scaled = experiment.scaled_recipe(row.config, experiment.tuned_recipe(row.config, 60_000)).optimizer
-        values[row.name] = (row.learning_rates, scaled)
-        name = fields.pop("optimizer")["name"]
-        del fields["schedule"]["moments"], fields["schedule"]["weight_decay"]
-        assert values.setdefault("equal", fields) == fields
-        assert values.setdefault(name, row.learning_rates) == row.learning_rates
-    assert values["AdamW"][1] == {} and values["AdamW half-life of beta_2"][1] == pytest.approx({"beta_2": 0.999**16})
-    assert values["LAMB weight decay kept"][1] == pytest.approx({"weight_decay": 0.04})
-    assert values["Muon half-life of all"][1] == pytest.approx(
-        {"momentum": 0.95**16, "beta_1": 0.9**16, "beta_2": 0.95**16}
-    )
 
 
 def test_rows_are_copies_with_folders_of_their_own(config):

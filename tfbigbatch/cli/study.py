@@ -37,8 +37,7 @@ from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.files import executed
 from tfbigbatch.optimizers import registry
-from tfbigbatch.reports import benchmark
-from tfbigbatch.reports.report import Report, make_folder
+from tfbigbatch.reports.report import Report, make_folder, overview
 from tfbigbatch.studies import series, study
 from tfbigbatch.studies.study import Study
 from tfbigbatch.training.directory import check
@@ -193,7 +192,7 @@ def run_benchmark(options: flags.FlagValues, name: str) -> None:
             with contextlib.nullcontext() if task in running else contextlib.suppress(InputError):
                 if table.chosen(folders[task]).entries:
                     reports[table.title] = Report.of_study(table, folders[task])
-        write_text(f"{path}.md", "\n".join([*benchmark.overview(reports).markdown(), ""]))
+        write_text(f"{path}.md", "\n".join([*overview(reports).markdown(), ""]))
 
     for task in running:
         data_dir = os.path.join(options.data_dir, tables[task].data_folder) if options.data_dir else None
@@ -267,6 +266,7 @@ def _show(reports: Sequence[tuple[str, Report]]) -> None:
     """Prints tables and writes plots."""
     for path, report in reports:
         print("\n" + "\n".join(report.table().markdown()) + "\n")
-        plots = [report.write_rates(f"{path}.png")] if path.endswith("_trials") else report.write_plots(path)
+        is_trials = path.endswith("_trials")
+        plots = [report.write_rates(f"{path}.png")] if is_trials else report.write_plots(path).values()
         for file in (f"{path}.md", f"{path}.json", *plots):
             print(f"written  {file}")

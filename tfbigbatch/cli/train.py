@@ -9,7 +9,7 @@ takes one (bert/lamb:32k). --config.FIELD=VALUE overrides a field of it. --quick
 in --data_dir, or without it for seconds on made-up data, which needs no --model_dir. A directory that holds a run needs
 no --config: --model_dir=RUN alone resumes the run with its own config and data, and --mode=eval evaluates it. A
 finished run is reported as such; --extend trains it for longer. SIGTERM, Ctrl-C and preemption notices save a
-checkpoint and end the command with --preempted_exit_code.
+checkpoint and end the command with code 42.
 """
 
 from __future__ import annotations
@@ -78,13 +78,6 @@ def define_flags() -> None:
         "Source of preemption notices: gce (Google Cloud's metadata server), none, or auto (gce on Google's "
         "machines). On a notice the run is saved and stopped, as on SIGTERM.",
     )
-    flags.DEFINE_integer(
-        "preempted_exit_code",
-        Preempted.exit_code,
-        "Exit code of a run that was stopped on request, after it was saved.",
-        lower_bound=0,
-        upper_bound=255,
-    )
     flags.DEFINE_list("profile_steps", None, "FIRST,LAST: steps to profile for TensorBoard.")
 
 
@@ -94,23 +87,21 @@ def main(arguments: Sequence[str]) -> None:
     if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and tf_config.is_slurm_step(os.environ):
         os.environ["TF_CONFIG"] = tf_config.slurm_tf_config(os.environ)
     notices = PreemptionNotice(options.preemption_notice).watching
-    given = {
-        "mode": options.mode,
-        "strategy_name": options.strategy,
-        "tpu": options.tpu,
-        "profile_steps": profile_window(options),
-        "mlperf_log": options.mlperf_log,
-        "init_from": options.init_from,
-        "extend": options.extend,
-        "timings": startup.StartTimings(startup.process_age()),
-    }
-    try:
-        with _signals_outside_training(options), Watchdog(stall_timeout(options)) as watchdog, worker_loss():
-            watching = {"heartbeat": watchdog.heartbeat, "watch_preemption": notices}
-            _run(options, config, {**given, **watching})
-    except Preempted as stopped:
-        stopped.exit_code = options.preempted_exit_code
-        raise
+    with _signals_outside_training(), Watchdog(stall_timeout(options)) as watchdog, worker_loss():
+        _run(
+            options,
+            config,
+            mode=options.mode,
+            strategy_name=options.strategy,
+            tpu=options.tpu,
+            profile_steps=profile_window(options),
+            mlperf_log=options.mlperf_log,
+            init_from=options.init_from,
+            extend=options.extend,
+            timings=startup.StartTimings(startup.process_age()),
+            heartbeat=watchdog.heartbeat,
+            watch_preemption=notices,
+        )
 
 
 def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
@@ -160,20 +151,20 @@ def stall_timeout(options: flags.FlagValues) -> float:
     return _STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
 
 
-def _signals_outside_training(options: flags.FlagValues) -> contextlib.AbstractContextManager[None]:
+def _signals_outside_training() -> contextlib.AbstractContextManager[None]:
     """Signal handling before and after training; during training, StopOnSignal handles them."""
     if "TF_CONFIG" in os.environ:
         # While TensorFlow joins the workers no Python handler would run: the default action ends the process. The wait
         # for them before it has handlers of its own.
         return contextlib.nullcontext()
-    return exiting_on_signals(options.preempted_exit_code)
+    return exiting_on_signals(Preempted.exit_code)
 
 
-def _run(options: flags.FlagValues, config: ml_collections.ConfigDict, given: dict[str, Any]) -> None:
+def _run(options: flags.FlagValues, config: ml_collections.ConfigDict, **given: Any) -> None:
     if options.quick and options.data_dir is None:
         with tempfile.TemporaryDirectory() as temporary:
             run_on_made_up_data(config, model_dir=options.model_dir or temporary, **given)
-        return
-    if options.model_dir is None:
+    elif options.model_dir is None:
         raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")
-    run(config, model_dir=options.model_dir, data_dir=options.data_dir, **given)
+    else:
+        run(config, model_dir=options.model_dir, data_dir=options.data_dir, **given)

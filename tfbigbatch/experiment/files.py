@@ -137,14 +137,14 @@ def execute(experiment: str, flag: str = "config") -> None:
 
 
 def was_named(path: str) -> bool:
-    """True if this process executed a file."""
-    return os.path.realpath(path) in map(os.path.realpath, _executed) if path else False
+    """True if this process executed a file, which exists."""
+    return os.path.isfile(path) and os.path.realpath(path) in map(os.path.realpath, _executed)
 
 
-def named_as(name: str) -> str | None:
-    """The path of the file of this name that was named to this process last; None where there is none."""
-    named = [path for path in _executed if os.path.basename(path) == name and os.path.isfile(path)]
-    return named[-1] if named else None
+def named_as(path: str) -> str | None:
+    """The file of a path's name that was named to this process last; None where there is none."""
+    name = os.path.basename(path)
+    return next((each for each in reversed(_executed) if os.path.basename(each) == name and was_named(each)), None)
 
 
 def executed(path: str) -> types.ModuleType:

@@ -108,11 +108,8 @@ def _found(remembered: Any, run_directory: str | None) -> str | None:
     """
     path = _path(remembered)
     copy = os.path.join(run_directory, COPY) if run_directory else ""
-    for file in (path, copy):
-        if os.path.isfile(file) and files.was_named(file):
-            return file
-    if path and (moved := files.named_as(os.path.basename(path))):
-        return moved
+    if named := next((file for file in (path, copy) if files.was_named(file)), None) or files.named_as(path):
+        return named
     is_own = bool(copy) and os.path.lexists(copy)
     if not is_own and path:
         # Another checkout of the package may have trained the run; what this one ships is at hand.
@@ -171,7 +168,7 @@ def copy_of(config: Mapping[str, Any]) -> dict[str, bytes]:
     Of a file that was not named to this process there is none.
     """
     path = _path(config.get("experiment"))
-    if not os.path.isfile(path) or not files.was_named(path) or _is_inside(path, files.SHIPPED):
+    if not files.was_named(path) or _is_inside(path, files.SHIPPED):
         return {}
     with reading_errors(path):
         return {COPY: read_bytes(path)}
