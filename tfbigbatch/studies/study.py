@@ -55,15 +55,10 @@ def scaled(
     config = copy.deepcopy(config)
     hold_tuned_batch(config)
     config.batch_size = batch_size
-    config.schedule.rule = rule
-    if tuned_at is not None:
-        config.schedule.batch_size = tuned_at
+    given = {"rule": rule, "batch_size": tuned_at, "learning_rate": learning_rate, "warmup_epochs": warmup_epochs}
+    config.schedule.update({name: value for name, value in given.items() if value is not None})
     if optimizer is not None:
         config.optimizer = optimizer
-    if learning_rate is not None:
-        config.schedule.learning_rate = learning_rate
-    if warmup_epochs is not None:
-        config.schedule.warmup_epochs = warmup_epochs
     return config
 
 
@@ -80,37 +75,28 @@ def with_adasum(config: ConfigDict, replicas: int) -> ConfigDict:
     return config
 
 
+@dataclasses.dataclass(eq=False)
 class Study:
     """Rows of one table.
 
-    Args:
+    Attributes:
       title: for the table and the plots.
       baseline: name of the row that the others are compared with; added like any other.
       target: value of the task's metric; the table shows the steps that each row takes to reach it.
       template: of a study with trials: the method that --optimizer takes after.
       data_folder: of a benchmark's study: where its data is, within --data_dir.
-
-    Attributes:
-      entries: list of Entry, in the order of the table.
-      tuned: list of TunedRow, which follow them.
+      entries: the rows without trials, in the order of the table.
+      tuned: those with trials, which follow them.
     """
 
-    def __init__(
-        self,
-        title: str,
-        *,
-        baseline: str | None = None,
-        target: float | None = None,
-        template: str | None = None,
-        data_folder: str = "",
-    ) -> None:
-        self.title = title
-        self.baseline = baseline
-        self.target = target
-        self.template = template
-        self.data_folder = data_folder
-        self.entries: list[Entry] = []
-        self.tuned: list[TunedRow] = []
+    title: str
+    _: dataclasses.KW_ONLY
+    baseline: str | None = None
+    target: float | None = None
+    template: str | None = None
+    data_folder: str = ""
+    entries: list[Entry] = dataclasses.field(default_factory=list)
+    tuned: list[TunedRow] = dataclasses.field(default_factory=list)
 
     def add(self, method: str, config: ConfigDict, *, seeds: Iterable[int] = (0,), tuned: str = "") -> None:
         """Adds a row: `method` at the config's batch size. The config is copied, so it may be changed afterwards.
@@ -161,15 +147,13 @@ class Study:
 
     def chosen(self, model_dir: str) -> Study:
         """The study with each tuned row at its chosen learning rate; without those that are not yet chosen."""
-        found = Study(self.title, baseline=self.baseline, target=self.target)
-        found.entries = [*self.entries, *(entry for row in self.tuned if (entry := row.chosen(model_dir)))]
-        return found
+        chosen = [entry for row in self.tuned if (entry := row.chosen(model_dir))]
+        return Study(self.title, baseline=self.baseline, target=self.target, entries=[*self.entries, *chosen])
 
     def trials(self, model_dir: str) -> Study:
         """The trials of the tuned rows that have ended, as a study."""
-        found = Study(f"{self.title}: trials")
-        found.entries = [entry for row in self.tuned for entry in row.trials(model_dir)]
-        return found
+        entries = [entry for row in self.tuned for entry in row.trials(model_dir)]
+        return Study(f"{self.title}: trials", entries=entries)
 
     def with_optimizer(self, name: str, budget: int | None = None) -> Study:
         """A study with the rows of the `template` under another optimizer, at the front.
@@ -188,15 +172,14 @@ class Study:
             raise InputError(f"study {self.title!r} names no template, a method that another optimizer can take after.")
         if name in {row.name for row in self.tuned}:
             raise InputError(f"study {self.title!r} has a method {name!r}; register the optimizer under another name.")
-        found, added = copy.copy(self), []
+        added = []
         for row in self.tuned:
             if row.name == self.template:
                 config, trial = (_overridden(each, [f"optimizer.name={name}"]) for each in (row.config, row.trial))
                 fields = {"name": name, "config": config, "trial": trial, "budget": budget or row.budget}
                 folder = row.folder.replace(row.folder.split("/")[0], name, 1)
                 added.append(dataclasses.replace(row, folder=folder, **fields))
-        found.tuned = [*added, *self.tuned]
-        return found
+        return dataclasses.replace(self, tuned=[*added, *self.tuned])
 
     def with_fields(self, assignments: Sequence[str]) -> Study:
         """A study in which all rows and trials have some fields in common; its title names them.
@@ -215,8 +198,7 @@ class Study:
                     "Write a study file of your own."
                 )
         found = self._with_configs(lambda config: _overridden(config, assignments))
-        found.title = ", ".join([self.title, *assignments])
-        return found
+        return dataclasses.replace(found, title=", ".join([self.title, *assignments]))
 
     def made_quick(self, data_dir: str | None) -> Study:
         """A study in which each row is a quick run (`experiment.quick`) at one seed, with one trial."""
@@ -227,16 +209,15 @@ class Study:
             return config
 
         found = self._with_configs(small)
-        found.entries = [dataclasses.replace(row, seeds=row.seeds[:1]) for row in found.entries]
-        found.tuned = [dataclasses.replace(row, seeds=row.seeds[:1], budget=1) for row in found.tuned]
-        return found
+        entries = [dataclasses.replace(row, seeds=row.seeds[:1]) for row in found.entries]
+        tuned = [dataclasses.replace(row, seeds=row.seeds[:1], budget=1) for row in found.tuned]
+        return dataclasses.replace(found, entries=entries, tuned=tuned)
 
     def _with_configs(self, change: Callable[[ConfigDict], ConfigDict]) -> Study:
         """A study with the config of each row and trial changed by `change`."""
-        found = copy.copy(self)
-        found.entries = [dataclasses.replace(row, config=change(row.config)) for row in self.entries]
-        found.tuned = [dataclasses.replace(r, config=change(r.config), trial=change(r.trial)) for r in self.tuned]
-        return found
+        entries = [dataclasses.replace(row, config=change(row.config)) for row in self.entries]
+        tuned = [dataclasses.replace(row, config=change(row.config), trial=change(row.trial)) for row in self.tuned]
+        return dataclasses.replace(self, entries=entries, tuned=tuned)
 
     def _checked_folder(self, method: str, config: ConfigDict, seeds: tuple[int, ...]) -> str:
         """The folder of a new row."""
