@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import made_runs
 from tests.helpers.preloaded import ROOT
 from tfbigbatch import experiment
-from tfbigbatch.runs.run_directory import read_json
+from tfbigbatch.runs.run_directory import RunDirectory, read_json
 from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import ResultsCache
 
@@ -69,6 +69,7 @@ def test_a_run_of_before_a_field_came_is_still_the_same_run(tmp_path):
     kept = ResultsCache(str(tmp_path / "kept.jsonl"))
     kept.keep([made(tmp_path, "older", older)])
     assert kept.restore(str(tmp_path / "again"), CONFIG)
+    assert RunDirectory(str(tmp_path / "again")).check(CONFIG) == []
     assert not kept.restore(str(tmp_path / "another"), {**CONFIG, "batch_size": 7})
 
 

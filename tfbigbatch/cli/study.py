@@ -23,7 +23,6 @@ MODEL_DIR/report. TensorBoard reads the run directories. Trials are in files of 
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import itertools
@@ -186,19 +185,26 @@ def run_benchmark(options: flags.FlagValues, name: str) -> None:
         for task, table in tables.items():
             series.restore(table, folders[task], options.results_cache)
 
-    def write_overview() -> None:
-        reports = {}
+    def write_overview() -> list[str]:
+        reports, left_out = {}, []
         for task, table in tables.items():
-            with contextlib.nullcontext() if task in running else contextlib.suppress(InputError):
+            try:
                 if table.chosen(folders[task]).entries:
                     reports[table.title] = Report.of_study(table, folders[task])
+            except InputError:
+                # The runs of another task may be of other flags --config.FIELD.
+                if task in running:
+                    raise
+                left_out.append(task)
         write_text(f"{path}.md", "\n".join([*overview(reports).markdown(), ""]))
+        return left_out
 
     for task in running:
         data_dir = os.path.join(options.data_dir, tables[task].data_folder) if options.data_dir else None
         print(f"\n{tables[task].title}", flush=True)
         run(options, tables[task], [f"{file}:{task}"], folders[task], data_dir, f"{path}_{task}", write_overview)
-    print(f"written  {path}.md")
+    left_out = write_overview()
+    print(f"written  {path}.md" + (f", without {', '.join(left_out)}: runs of another config" if left_out else ""))
 
 
 def run(

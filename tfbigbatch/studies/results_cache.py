@@ -69,9 +69,11 @@ class ResultsCache:
         run = self._runs.get(_key(config))
         if run is None:
             return False
+        # Of the fields of today, which readers of run directories compare.
+        started = {**run["started"], "config": experiment.completed(run["started"]["config"])}
         with writing(directory):
             write_text(os.path.join(directory, "metrics.jsonl"), _lines(run["evaluations"]))
-            write_json(os.path.join(directory, "config.json"), run["started"])
+            write_json(os.path.join(directory, "config.json"), started)
             # Last: it marks the directory as complete.
             write_json(os.path.join(directory, "status.json"), run["status"])
         return True
