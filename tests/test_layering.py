@@ -83,9 +83,11 @@ OPTIONAL = {
     "transformers",
 }
 # Where TensorFlow, and modules that import it, may be imported inside a function: what a command is refused for (flags,
-# paths, an experiment and its fields, which tasks and the names of image models have) is told before they are; and
-# optimizers and schedules of Keras 3 run on JAX and PyTorch without TensorFlow.
+# paths, an experiment and its fields, which tasks and the names of image models have) is told before they are; the help
+# of critical-batch reads `studies.branches`; and optimizers and schedules of Keras 3 run on JAX and PyTorch without
+# TensorFlow.
 BEFORE_TENSORFLOW = ("cli", "tasks", "train.py", "data/in_memory/mnist.py", "models", "optimizers", "schedules")
+BEFORE_TENSORFLOW += ("studies/branches.py",)
 
 
 def names_in(node):

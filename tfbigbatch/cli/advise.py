@@ -52,7 +52,8 @@ def main(arguments: Sequence[str]) -> None:
         path = os.path.join(options.output, "advice")
         make_folder(path)
     # Imported late: TensorFlow takes seconds.
-    from tfbigbatch.advice import advise_experiment, text
+    from tfbigbatch.advice import text
+    from tfbigbatch.advice.experiment import advise_experiment
 
     fields = [f"--config.{each}" for each in experiment_flags.overrides(options)]
     given = {name: options[name].value for name in ("config", "data_dir", "init_from")}

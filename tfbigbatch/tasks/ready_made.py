@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.tasks.base import CLASSES, Task, fact
 from tfbigbatch.utils.home import expanded_texts
@@ -212,8 +213,6 @@ def define(
     Raises:
       ValueError: an argument cannot be used.
     """
-    from tfbigbatch.tasks import register
-
     owner = f"tasks.define({name!r})"
     check_objects(f"{owner}: loss", loss)
     check_objects(f"{owner}: metrics", metrics)
@@ -229,7 +228,7 @@ def define(
         "higher_is_better": _direction(target, owner) if higher_is_better is None else bool(higher_is_better),
         "evaluates_on": (evaluates_on,) if isinstance(evaluates_on, str) else tuple(evaluates_on),
     }
-    register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
+    tasks.register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
 
 
 def _fields_of(given: Definition, smoke: Mapping[str, Any], quick: Mapping[str, Any], owner: str) -> dict[str, Any]:
