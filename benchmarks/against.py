@@ -80,7 +80,7 @@ def _start(tree: str) -> float:
 
 
 def _study(tree: str, duration: str) -> None:
-    runs = ("--configs=digits/lstm_legw", "--seeds=0", "--model_dir=runs", f"--config.duration={duration}")
+    runs = ("--config=digits/lstm_legw", "--seeds=0", "--model_dir=runs", f"--config.duration={duration}")
     _run(tree, "-m", "tfbigbatch", "study", *runs)
 
 

@@ -3,8 +3,8 @@
     tfbigbatch study --study=results/few_steps/products_digits_study.py:digits --model_dir=runs/products_digits \\
       --results=results/few_steps/products_digits --results_cache=results/few_steps/runs.jsonl.gz
 
-`digits`, without data, and `bert` on WikiText-2, with the data of study.py: the row of Muon at the large batch of
-results/ramp/study.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/speed.md.
+`digits`, without data, and `bert` on WikiText-2, with the data of few_steps/study: the row of Muon at the large batch
+of results/ramp/study.py, at one learning rate for both. Five seeds. What a step takes: results/measurements/speed.md.
 """
 
 import os

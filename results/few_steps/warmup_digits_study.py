@@ -6,11 +6,11 @@
       --data_dir=data \\
       --results=results/few_steps/warmup_runs.jsonl
 
-`digits` needs no data; the others are tasks of study.py, at its main batch. Muon and AdamW, at a small batch's recipe
-that the square root carries to the large batch. Rows are warm-ups: none; of the recipe's epochs; 4 times as long; and
-of half of the run. The same number of steps as at the small batch, LEGW's rule, is 16 times the epochs for the digits,
-and longer than the whole run for the others. Learning rates are at the small batch. Each row has three trials of its
-own and three seeds, the digits five.
+`digits` needs no data; the others are tasks of few_steps/study, at its main batch. Muon and AdamW, at a small batch's
+recipe that the square root carries to the large batch. Rows are warm-ups: none; of the recipe's epochs; 4 times as
+long; and of half of the run. The same number of steps as at the small batch, LEGW's rule, is 16 times the epochs for
+the digits, and longer than the whole run for the others. Learning rates are at the small batch. Each row has three
+trials of its own and three seeds, the digits five.
 """
 
 import copy

@@ -4,7 +4,7 @@
       --model_dir=runs/local_steps/mnist_lstm --results=results/local_steps/mnist_lstm \\
       --results_cache=results/local_steps/runs.jsonl.gz
 
-`digits` (no data), `mnist_lstm`, `ptb` and `bert`, with the data of study.py beside it. Each optimizer is trained on
+`digits` (no data), `mnist_lstm`, `ptb` and `bert`, with the data of few_steps/study. Each optimizer is trained on
 one worker; by 16 and 4 workers in data parallelism; and by as many with local steps: rounds of 1, 8 and 32 steps that
 end in the mean, and rounds of 8 with Nesterov's outer step (DiLoCo), or with twice and four times the mean change.
 Workers are simulated replicas of one machine: results/measurements/local_steps.md has seconds.

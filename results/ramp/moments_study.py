@@ -9,13 +9,13 @@
 
 `digits` needs no data. AdamW, LAMB and Muon, each with the arguments of the small batch as they are; with the half-life
 of the second moments kept in examples (`schedule.moments`); with that of all moments; and with weight decay x learning
-rate x steps kept (`schedule.weight_decay`). Network, data, decay and clipping are those of study.py; MNIST's epochs are
-those of results/ramp/study.py.
+rate x steps kept (`schedule.weight_decay`). Network, data, decay and clipping are those of few_steps/study; MNIST's
+epochs are those of results/ramp/study.py.
 
 Learning rates are at the small batch, and follow the square root. Every row has three trials of its own, seed 100, on
-training data that is held out: a factor of 2.5 apart, around the middle rate of study.py. Where the best is at an end,
-up to three more follow it. Then two seeds on the test set, three on MNIST and five on the digits.
-These are fewer trials than study.py has: a difference within the spread of the seeds says nothing.
+training data that is held out: a factor of 2.5 apart, around the middle rate of few_steps/study. Where the best is at
+an end, up to three more follow it. Then two seeds on the test set, three on MNIST and five on the digits. These are
+fewer trials than few_steps/study has: a difference within the spread of the seeds says nothing.
 """
 
 import copy

@@ -3,7 +3,7 @@
     tfbigbatch study --study=results/ramp/study.py:mnist_lstm --data_dir=data/mnist --model_dir=runs/ramp_mnist_lstm \\
       --results=results/ramp/mnist_lstm --results_cache=results/ramp/runs.jsonl.gz
 
-`digits` (no data), `mnist_lstm`, `ptb`, `bert` and `multi30k`, with the data of study.py beside it. Muon, and where
+`digits` (no data), `mnist_lstm`, `ptb`, `bert` and `multi30k`, with the data of few_steps/study. Muon, and where
 runs are short momentum too. Each method has the same epochs at every batch: throughout, and in ramps that begin with
 its small batch. The trials of a row are three learning rates a factor of 3 apart, around the small batch's recipe
 and, at the large batch, what the square root makes of it; a ramp scales by the square root as it grows. Chosen on

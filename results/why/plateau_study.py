@@ -6,7 +6,7 @@
     tfbigbatch explain --study=results/why/plateau_study.py:ptb --model_dir=runs/ptb_plateau \\
       --results=results/why/ptb_plateau
 
-`ptb`, `bert` and `multi30k`, with the data of study.py beside it. A task has the recipe's method at both batches, and
+`ptb`, `bert` and `multi30k`, with the data of few_steps/study. A task has the recipe's method at both batches, and
 at the large one AdamW and Muon; each without and with the output bias at the log of the tokens' frequency. The recipe's
 learning rate is carried to the large batch by LEGW; those of AdamW and Muon are the best of few trials. "2 x longer"
 and "4 x longer" have as many times the steps at the same batch: they show whether a path is only too short. One seed.

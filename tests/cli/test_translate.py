@@ -154,7 +154,7 @@ def test_the_vocabulary_of_another_model_is_refused(run, tmp_path):
     assert load_gnmt.load(run, vocabulary=kept).step == 2
     os.rename(kept, f"{kept}.away")
     try:
-        with pytest.raises(ValueError, match="keeps no vocabulary.model.*--vocabulary=DATA_DIR/vocabulary.model"):
+        with pytest.raises(ValueError, match="keeps no vocabulary.model.*into it: DATA_DIR/vocabulary.model"):
             load_gnmt.load(run)
         with pytest.raises(ValueError, match="has [0-9]+ pieces, and the vocabulary 340"):
             load_gnmt.load(run, vocabulary=str(other))

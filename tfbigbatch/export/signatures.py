@@ -93,7 +93,7 @@ def _image_folder(run: LoadedRun, classes: list[str] | None, is_classifier: bool
     given = _given(classes) if is_classifier else "the network's outputs."
     return Served(
         serve,
-        "takes 'image', the bytes of JPEG, PNG, GIF or BMP files, [n]; crops and resizes them as the run did, to "
+        "takes 'image', the bytes of JPEG, PNG, GIF or WebP files, [n]; crops and resizes them as the run did, to "
         f"{size} pixels; gives {given}",
     )
 

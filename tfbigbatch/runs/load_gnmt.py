@@ -64,12 +64,11 @@ def _vocabulary(model_dir: str, given: str | None) -> Vocabulary:
     found = Vocabulary.load(given) if given is not None else kept
     if found is None:
         raise InputError(
-            f"{model_dir} keeps no {manifest.VOCABULARY}. Give the one that the run was trained with: "
-            f"--vocabulary=DATA_DIR/{manifest.VOCABULARY}."
+            f"{model_dir} keeps no {manifest.VOCABULARY}. Copy the one that the run was trained with into it: "
+            f"DATA_DIR/{manifest.VOCABULARY}."
         )
     if kept is not None and kept.digest != found.digest:
         raise InputError(
-            f"--vocabulary={given} is the vocabulary of another model: the run was trained with {path}. "
-            "Leave the flag out."
+            f"{given} is the vocabulary of another model: the run was trained with {path}."
         )
     return found

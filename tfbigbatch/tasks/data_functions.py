@@ -66,8 +66,7 @@ def from_image_folder(*, image_size: int = 64, max_bad_share: float = 0.01) -> C
 
     The classes' folders are in the folders 'train' and 'validation' (and 'test'), or, without these, in --data_dir
     itself; a part of the images is then held out. The features are float32 [image_size, image_size, 3] in [0, 255].
-    Images are JPEG, PNG, GIF, BMP or WebP by name; each is decoded once before the first step, and what is not used is
-    logged.
+    Images are JPEG, PNG, GIF or WebP; each is decoded once before the first step, and what is not used is logged.
 
     Args:
       image_size: pixels of a side; the field `data.image_size`.
