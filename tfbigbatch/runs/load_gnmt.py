@@ -68,7 +68,5 @@ def _vocabulary(model_dir: str, given: str | None) -> Vocabulary:
             f"DATA_DIR/{manifest.VOCABULARY}."
         )
     if kept is not None and kept.digest != found.digest:
-        raise InputError(
-            f"{given} is the vocabulary of another model: the run was trained with {path}."
-        )
+        raise InputError(f"{given} is the vocabulary of another model: the run was trained with {path}.")
     return found
