@@ -383,7 +383,7 @@ def test_a_run_that_may_goes_back_past_the_window_in_which_it_diverged(tmp_path,
         ),
         ({"schedule__warmup_epochs": 100.0}, "warm-up of .* is longer than the run"),
         ({"keep_checkpoints": 1}, "expected 2 or more"),
-        ({"evaluate_on": "valid"}, "evaluate_on='valid': task digits_lstm is evaluated on one of test"),
+        ({"evaluate_on": "valid"}, "evaluate_on='valid' is unknown"),
         (
             {"date__safety": 2.0, "date__enabled": True, "schedule__warmup_epochs": 0.1},
             "DATE: safety=2.0 is out of range",

@@ -68,7 +68,7 @@ def test_a_finished_folder_is_of_one_fingerprint_unless_overwritten(tmp_path):
     content, already = prepare(tmp_path, Words())
     assert not already and content["splits"]["train"]["examples"] == 4
     assert prepare(tmp_path, Words()) == (content, True)
-    with pytest.raises(ValueError, match="prepared with other options .*seed.: 0.*seed.: 1.*--overwrite"):
+    with pytest.raises(ValueError, match=r"prepared with other options \(seed 0, now 1\).*--overwrite"):
         prepare(tmp_path, Words(seed=1))
     # Whatever fails after it.
     with pytest.raises(KeyError):

@@ -253,9 +253,12 @@ def _claimed_for(folder: str, fingerprint: dict[str, Any], overwrite: bool) -> s
         return None
     made = _records(folder) or os.path.exists(os.path.join(folder, MANIFEST))
     if before.get("digest") != fingerprint["digest"] and made and not overwrite:
+        old, new = before.get("options"), fingerprint["options"]
+        old = old if isinstance(old, dict) else {}
+        changed = [f"{name} {old.get(name)}, now {new[name]}" for name in new if old.get(name) != new[name]]
+        how = f"with other options ({'; '.join(changed)})" if changed else "from another source"
         raise InputError(
-            f"--output_dir={folder} holds what was prepared with other options ({before.get('options')}; now "
-            f"{fingerprint['options']}), or from another source. Choose another folder, or pass --overwrite."
+            f"--output_dir={folder} holds what was prepared {how}. Choose another folder, or pass --overwrite."
         )
     return str(before.get("digest"))
 
