@@ -26,7 +26,7 @@ CLASSES = {
     ),
     "tf_keras.optimizers.legacy.Optimizer": "_create_all_weights",
     "tf_keras.Model": (
-        "_cluster_coordinator _flatten_layers _is_compiled _is_graph_network _nested_inputs _nested_outputs "
+        "_cluster_coordinator _flatten_layers _is_graph_network _nested_inputs _nested_outputs "
         "_nodes_by_depth _steps_per_execution _test_counter _train_counter _training_state"
     ),
     "tf_keras.layers.Dropout": "_dtype_policy _random_generator",
