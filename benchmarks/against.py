@@ -79,9 +79,24 @@ def _start(tree: str) -> float:
             process.wait()
 
 
+_ONE_RUN = """
+from tfbigbatch import experiment
+from tfbigbatch.studies import study
+
+
+def get_study():
+    table = study.new("One run")
+    table.add("LEGW", experiment.load("digits/lstm_legw"))
+    return table
+"""
+
+
 def _study(tree: str, duration: str) -> None:
-    runs = ("--config=digits/lstm_legw", "--seeds=0", "--model_dir=runs", f"--config.duration={duration}")
-    _run(tree, "-m", "tfbigbatch", "study", *runs)
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(_ONE_RUN)
+        file.flush()
+        runs = (f"--study={file.name}", "--model_dir=runs", f"--config.duration={duration}")
+        _run(tree, "-m", "tfbigbatch", "study", *runs)
 
 
 # The measures that start a process for each figure: functions of a tree and the options.

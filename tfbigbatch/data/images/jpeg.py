@@ -94,14 +94,19 @@ def _crops(
     resizer: str,
 ) -> tf.Tensor:
     """Crops of JPEGs, the first of `elements`; `window` gives (begin, size, whether it is flipped) of one element."""
-    elements = tuple(map(tf.unstack, elements))
-    windows = [window(*one) for one in zip(*elements, strict=True)]
-    images = [_decoded_window(one, begin, size) for one, (begin, size, _) in zip(elements[0], windows)]
-    flips = [flip for *_, flip in windows]
-    if resizer == "opencv":
-        flips = tf.stack([False if flip is None else flip for flip in flips])
-        return _resized_by_opencv(images, flips, image_size)
-    return tf.stack([_resized(image, flip, image_size) for image, flip in zip(images, flips)])
+
+    def crop(one: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        begin, size, flip = window(*one)
+        return _resized(_decoded_window(one[0], begin, size), flip, image_size)
+
+    if resizer == "tensorflow":
+        # A loop: a graph with the operations of each image takes a tenth longer.
+        return tf.map_fn(crop, elements, fn_output_signature=tf.TensorSpec([image_size, image_size, 3], tf.uint8))
+    each = tuple(map(tf.unstack, elements))
+    windows = [window(*one) for one in zip(*each, strict=True)]
+    images = [_decoded_window(one, begin, size) for one, (begin, size, _) in zip(each[0], windows)]
+    flips = tf.stack([False if flip is None else flip for *_, flip in windows])
+    return _resized_by_opencv(images, flips, image_size)
 
 
 def random_window(encoded: tf.Tensor, seed: tf.Tensor, min_area: float) -> tuple[tf.Tensor, tf.Tensor]:
