@@ -42,7 +42,10 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
 def test_the_table_over_all_tasks_leaves_out_those_with_runs_of_another_config(tmp_path):
     """As when one task is run with a flag --config.FIELD beside those that were run without it."""
     with gzip.open(os.path.join(ROOT, "results", "few_steps", "runs.jsonl.gz"), "rt", encoding="utf-8") as file:
-        (tmp_path / "ended.jsonl").write_text("".join(line for line in file if '"name": "muon"' in line))
+        muon = [line for line in file if '"name": "muon"' in line]
+    of_mnist = [line for line in muon if '"task": "mnist' in line]
+    (tmp_path / "mnist.jsonl").write_text("".join(line for line in of_mnist if '"mixed_precision": "float32"' in line))
+    (tmp_path / "others.jsonl").write_text("".join(line for line in muon if line not in of_mnist))
 
     def study(*arguments):
         return tfbigbatch(
@@ -53,13 +56,13 @@ def test_the_table_over_all_tasks_leaves_out_those_with_runs_of_another_config(t
         lines = (tmp_path / "few_steps.md").read_text().splitlines()[2:]
         return {line.split("|")[1].split(",")[0].strip() for line in lines}
 
-    cache = f"--results_cache={tmp_path}/ended.jsonl"
-    done = study("--tasks=alexnet_bn", "--only=Muon@8192", cache)
+    others, mnist = (f"--results_cache={tmp_path}/{name}.jsonl" for name in ("others", "mnist"))
+    done = study("--tasks=alexnet_bn", "--only=Muon@8192", others)
     assert done.returncode == 0, done.stderr
     assert tasks() == {"tiny-imagenet", "WikiText-2"}
     float32 = "--config.mixed_precision=float32"  # As that of tiny-imagenet, not of WikiText-2.
-    done = study("--tasks=mnist", "--only=Muon@60000", float32, cache)
+    done = study("--tasks=mnist", "--only=Muon@60000", float32, mnist)
     assert done.returncode == 0, done.stderr
     assert tasks() == {"MNIST", "tiny-imagenet"} and "few_steps.md, without bert: runs of another" in done.stdout
-    refused = study("--tasks=bert", "--only=Muon@2048", float32, cache)
+    refused = study("--tasks=bert", "--only=Muon@2048", float32, others)
     assert refused.returncode == 1 and "another config" in refused.stderr
