@@ -150,7 +150,7 @@ def _saves(given: Any) -> Callable[[str], harness.Figures]:
 
 
 def _images(given: Any) -> Callable[[str], harness.Figures]:
-    """Answers any line with the seconds of a batch of pictures, whose folder is prepared first, by the tree's own."""
+    """Prepares a folder of pictures with the tree's own command, then times batches of it."""
     import input as input_benchmark
 
     scratch = tempfile.TemporaryDirectory()

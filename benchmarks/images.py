@@ -2,9 +2,9 @@
 
     python benchmarks/images.py --source=FOLDER_OF_JPEGS --results=images.json
 
-The JPEGs are repeated to a few thousand records. The contenders take turns in one process. Bare decode: parse the
-header, draw a crop, `decode_and_crop_jpeg`, nothing more, of bytes in memory, of which a pixel each leaves tf.data. All
-others end in batches of images of one size.
+The JPEGs are repeated to a few thousand records. The contenders take turns in one process. Bare decode is the
+floor: of bytes in memory it parses the header, draws a crop and calls `decode_and_crop_jpeg`, and returns one pixel.
+All others end in batches of images of one size.
 """
 
 from __future__ import annotations

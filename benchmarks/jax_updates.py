@@ -97,7 +97,7 @@ def _turn(made: tuple[Any, Any, Any], gradients: Any, updates: int) -> Callable[
 def main() -> None:
     """Measures, prints the table, writes the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variables", default="bert_base", choices=variables.MODELS, help="whose are updated")
+    parser.add_argument("--variables", default="bert_base", choices=variables.MODELS, help="of this network")
     parser.add_argument("--optimizers", default="lamb,lars,adamw", help=f"some of {', '.join(_NAMES)}")
     parser.add_argument("--rounds", type=int, default=5, help="timed, after two to warm up (5)")
     parser.add_argument("--updates", type=int, help="in a row in one timing; 1 on a CPU, 20 on a GPU")

@@ -4,8 +4,8 @@
     python benchmarks/optimizers.py --variables=bert_base --peers=tfa_lamb,keras_lamb --results=bert_base.json
 
 Each peer has a process, and so has ours of the same rule; the two take turns, one update each, with a stream through
-memory whose bandwidth gives the floor: no update can be faster than the bytes that it has to move. A peer whose package
-is not installed is left out. Optimizers of one rule must end at the same weights.
+memory. Its bandwidth gives the floor: an update must at least move its bytes. Peers that are not installed are left
+out. Optimizers of one rule must end at the same weights.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _row(name: str, found: dict[str, Any], parameters: int) -> list[str]:
 def main() -> None:
     """Measures, prints the table, writes the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variables", required=True, choices=variables.MODELS, help="whose variables are updated")
+    parser.add_argument("--variables", required=True, choices=variables.MODELS, help="of this network")
     parser.add_argument("--peers", default=",".join(CONTENDERS), help="contenders, with commas between")
     parser.add_argument("--rounds", type=int, default=15, help="timed, after two to warm up (15)")
     parser.add_argument("--results", help="also write the figures to this JSON file")
