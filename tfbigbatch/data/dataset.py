@@ -25,7 +25,7 @@ class Dataset(Protocol):
     @property
     def tokens_per_example(self) -> float | None:
         """Tokens in one example of a text, for throughput; None where an example is not a text."""
-        ...
+        return None
 
     def examples_in_epoch(self, batch_size: int) -> int:
         """Examples in one epoch at a global batch of `batch_size`; an epoch need not be whole batches."""

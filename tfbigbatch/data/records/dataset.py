@@ -62,10 +62,6 @@ class RecordDataset(Dataset):
     def __len__(self) -> int:
         return self._split.examples
 
-    @property
-    def tokens_per_example(self) -> float | None:
-        return None
-
     def examples_in_epoch(self, batch_size: int) -> int:
         return len(self)
 

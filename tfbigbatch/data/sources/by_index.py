@@ -52,10 +52,6 @@ class ByIndex(Dataset):
     def contents(self) -> str:
         return f"{len(self):,} examples{self._note}"
 
-    @property
-    def tokens_per_example(self) -> float | None:
-        return None
-
     def examples_in_epoch(self, batch_size: int) -> int:
         return len(self)
 

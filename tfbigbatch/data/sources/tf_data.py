@@ -61,10 +61,6 @@ class TfDataExamples(Dataset):
     def contents(self) -> str:
         return f"{self._size:,} examples of tf.data, in the order of its function; a resumed run reads up to its step"
 
-    @property
-    def tokens_per_example(self) -> float | None:
-        return None
-
     def examples_in_epoch(self, batch_size: int) -> int:
         return max(self._size // batch_size, 1) * batch_size if batch_size <= self._size else self._size
 
