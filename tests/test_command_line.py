@@ -142,7 +142,8 @@ def test_a_notice_and_slurms_warning_save_and_the_same_command_goes_on(whole, tm
         # The grace period of Google's spot machines.
         assert code == 42 and "the metadata server says preempted: TRUE" in out and time.monotonic() - told < 30, err
     process = command(*QUICK, f"--model_dir={tmp_path}")
-    wait_for_step(str(tmp_path), 150, process)
+    # Until it has the handler: by then it has made steps of its own.
+    wait_for_step(str(tmp_path), status_of(tmp_path)["step"] + 10, process)
     process.send_signal(signal.SIGUSR1)
     code, out, err = finish(process)
     assert code == 42 and "stopped on request after step" in out, err

@@ -20,8 +20,10 @@ ALL = {
 
 
 def tags_of(folder):
-    (path,) = (os.path.join(folder, name) for name in os.listdir(folder) if "tfevents" in name)
-    return {value.tag for event in tf.compat.v1.train.summary_iterator(path) for value in event.summary.value}
+    """The tags of all files of events: the scalars after the last evaluation are in a second one."""
+    paths = [os.path.join(folder, name) for name in os.listdir(folder) if "tfevents" in name]
+    events = (event for path in paths for event in tf.compat.v1.train.summary_iterator(path))
+    return {value.tag for event in events for value in event.summary.value}
 
 
 @pytest.mark.slow
