@@ -38,7 +38,7 @@ from tfbigbatch.data import tokenizer as wordpieces
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import existing as existing_bert
 from tfbigbatch.data.bert.prepare import prepare as prepare_bert
-from tfbigbatch.data.bert.prepare.shards import Options as BertOptions
+from tfbigbatch.data.bert.prepare.prepare import Options as BertOptions
 from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.dataset import ImageRecords
@@ -374,7 +374,7 @@ def index_bert_of_others(folder, choices):
     features |= {keys["weights"]: array.array("f", [1.0] * 2), keys["next_sentence"]: 0}
     path = str(folder / "records")
     with_odd_records(folder / "records", features, choices)
-    if existing_bert.find(path) is not None:
+    if existing_bert.find(path):
         assert len(existing_bert.index(existing_bert.shapes_of(path), path, lambda: None)) >= 1
 
 

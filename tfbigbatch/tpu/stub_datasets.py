@@ -101,11 +101,10 @@ def _sequences(config: Any, folder: str) -> None:
     folder = os.path.join(folder, config.data.folder)
     words = (f"word{number}" for number in range(_BERT_TOKENS - len(tokenizer.SPECIAL)))
     manifest = bert_manifest.Manifest(
-        masking=bert_manifest.DYNAMIC,
         max_seq_length=length,
         max_predictions_per_seq=_BERT_PREDICTIONS.get(length, max(1, round(0.15 * length))),
         next_sentence=True,
-        keys=bert_manifest.STANDARD_KEYS,
+        keys=None,
         vocabulary=tokenizer.Vocabulary([*tokenizer.SPECIAL, *words]),
         splits=_splits(folder, _SEQUENCES),
         stored_counts=np.ones(_BERT_TOKENS, np.int64),

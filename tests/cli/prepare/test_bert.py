@@ -20,25 +20,24 @@ def arguments_of(tmp_path, count=60):
 
 def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     arguments = [*arguments_of(tmp_path), "--max_seq_length=32", "--max_predictions_per_seq=5", "--processes=2"]
-    arguments += ["--shards=train:2", "--validation_share=0.1", "--masking=static_whole_word", "--dupe_factor=2"]
+    arguments += ["--validation_share=0.1"]
     (tmp_path / "text" / "notes.md").write_text("not a text")
     first = tfbigbatch(*arguments)
     assert first.returncode == 0, first.stderr
     assert "source, files: 4 read, 3 used; left out: 1 not a text by name" in first.stdout
     assert "train, documents: 162 read, 162 used\n" in first.stdout and "% padding" in first.stdout
-    assert "plain: 180 documents in 3 files, 0." in first.stdout and "MB; 3 shards" in first.stdout
+    assert "plain: 180 documents in 3 files, 0." in first.stdout and "MB; 2 shards" in first.stdout
     assert "out is prepared:" in first.stdout
     again = tfbigbatch(*arguments)
     assert again.returncode == 0 and "holds this already" in again.stdout
     other = tfbigbatch(*arguments, "--seed=3")
     assert other.returncode == 1 and "--overwrite" in other.stderr and "Traceback" not in other.stderr
-    manifest = bert_manifest.load(f"{tmp_path}/out")
-    assert (manifest.masking, manifest.max_seq_length) == ("static_whole_word", 32)
+    assert bert_manifest.load(f"{tmp_path}/out").max_seq_length == 32
 
 
 def test_it_goes_on_where_it_was_killed(tmp_path):
-    arguments = [*arguments_of(tmp_path, 400), "--shards=train:40", "--processes=2"]
-    finished = tmp_path / "out" / ".progress" / "train-00001-of-00040.json"
+    arguments = [*arguments_of(tmp_path, 1200), "--processes=2"]
+    finished = tmp_path / "out" / ".progress" / "train-00001-of-00008.json"
     command = [sys.executable, "-m", "tfbigbatch", *arguments]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while not finished.exists() and process.poll() is None:
@@ -48,15 +47,13 @@ def test_it_goes_on_where_it_was_killed(tmp_path):
     assert process.returncode == 42, said
     assert not (tmp_path / "out" / "manifest.json").exists()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("train-*")}
-    assert 0 < len(before) < 40
+    assert 0 < len(before) < 8
     ended = tfbigbatch(*arguments)
     assert ended.returncode == 0, ended.stderr
     assert all(path.stat().st_mtime_ns == written for path, written in before.items())
-    assert len(bert_manifest.load(f"{tmp_path}/out").splits["train"].files) == 40
+    assert len(bert_manifest.load(f"{tmp_path}/out").splits["train"].files) == 8
 
 
 def test_wrong_flags_are_explained(tmp_path):
     both = tfbigbatch(COMMAND, f"--source={tmp_path}", f"--output_dir={tmp_path}/../out")
     assert both.returncode == 1 and "Give either --vocab_file=FILE or --train_vocab_size=NUMBER" in both.stderr
-    shards = tfbigbatch(*arguments_of(tmp_path), "--shards=train=3")
-    assert shards.returncode == 1 and "--shards=train=3: expected such as train:1024" in shards.stderr

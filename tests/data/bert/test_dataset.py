@@ -10,7 +10,7 @@ from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import sequences
-from tfbigbatch.data.records import counter_random, tfrecord
+from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
 
 COUNTS = (30, 7, 40, 26)
@@ -30,13 +30,8 @@ def sequence(number):
     return [CLS, *a, SEP, *b[:second], SEP], first + 2, number % 2
 
 
-def write(folder, masking="dynamic", next_sentence=True, vocabulary=VOCABULARY):
-    made = [sequence(number) for number in range(SIZE)]
-    if masking == "dynamic":
-        found = [sequences.dynamic_record(one, next_sentence, np.dtype("<u2")) for one in made]
-    else:
-        sizes = {"max_seq_length": LENGTH, "max_predictions": MOST, "whole_word": masking == "static_whole_word"}
-        found = sequences.static_records(made, vocabulary, counter_random.keys(0, 0, np.arange(SIZE)), **sizes)
+def write(folder, next_sentence=True):
+    found = [sequences.serialized(sequence(number), next_sentence, np.dtype("<u2")) for number in range(SIZE)]
     frames, files, offsets, number = list(map(tfrecord.framed, found)), [], [], 0
     for file, count in enumerate(COUNTS):
         files.append(str(folder / f"train-{file}"))
@@ -47,8 +42,7 @@ def write(folder, masking="dynamic", next_sentence=True, vocabulary=VOCABULARY):
         number += count
     sizes = [tf.io.gfile.stat(path).length for path in files]
     split = Split.of_files("train", files, offsets, sizes)
-    keys = bert_manifest.STANDARD_KEYS
-    return bert_manifest.Manifest(masking, LENGTH, MOST, next_sentence, keys, vocabulary, {"train": split})
+    return bert_manifest.Manifest(LENGTH, MOST, next_sentence, None, VOCABULARY, {"train": split})
 
 
 @pytest.fixture(scope="module")
@@ -133,18 +127,6 @@ def test_masks_are_made_anew_in_each_epoch_whatever_the_hosts(manifest, whole):
     # The same record has the same masks, though the hosts shuffle their shares apart.
     mine = {number: row.tolist() for number, row in zip(numbers[:SIZE], ids[:SIZE])}
     assert len(set(theirs)) == 96 and all(mine[number] == row.tolist() for number, row in zip(theirs, shared))
-
-
-def test_masks_that_were_written_stay(tmp_path):
-    manifest = write(tmp_path, "static_whole_word")
-    batches = train(records_of(manifest))
-    numbers, ids = numbers_in(batches), together(batches, 0, "input_word_ids")
-    assert sorted(numbers[:SIZE]) == list(range(SIZE))
-    order = [np.argsort(numbers[epoch * SIZE : (epoch + 1) * SIZE]) for epoch in range(2)]
-    np.testing.assert_array_equal(ids[:SIZE][order[0]], ids[SIZE : 2 * SIZE][order[1]])
-    np.testing.assert_array_equal(together(batches, 1, "next_sentence"), numbers % 2)
-    with pytest.raises(ValueError, match="has them already .static_whole_word.*--masking=dynamic"):
-        records_of(manifest, whole_word=True)
 
 
 def test_a_set_without_pairs_has_no_second_label(tmp_path):

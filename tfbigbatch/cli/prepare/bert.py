@@ -7,9 +7,8 @@ TEXT is a file with one sentence per line and blank lines between documents; fil
 create_pretraining_data or by NVIDIA's scripts is only indexed. The two phases of BERT need a folder each:
 --max_seq_length=128 --max_predictions_per_seq=20, then 512 and 80.
 
-By default the records have no masks: the training pipeline draws new masks in each epoch. --masking=static_token and
-static_whole_word write fixed masks, in the layout of google-research/bert's create_pretraining_data.py; --dupe_factor
-then passes over the text several times. The same command resumes, and skips work that is already done.
+The records have no masks: the training pipeline draws new ones in each epoch. The same command resumes, and skips work
+that is already done.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from absl import flags
 
 from tfbigbatch.cli import prepare as commands
 from tfbigbatch.data.bert.prepare import corpus, prepare
-from tfbigbatch.data.bert.prepare.shards import Options
+from tfbigbatch.data.bert.prepare.prepare import Options
 from tfbigbatch.data.left_out import Account
 
 

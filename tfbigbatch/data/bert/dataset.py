@@ -59,10 +59,9 @@ class BertRecords(RecordDataset):
     ) -> None:
         if not 0.0 < masked_share < 1.0:
             raise InputError(f"masked_share={masked_share}: expected a fraction, above 0.0 and below 1.0.")
-        if not manifest.dynamic and (whole_word or masked_share != masking.MASKED_FRACTION):
+        if manifest.keys and (whole_word or masked_share != masking.MASKED_FRACTION):
             raise InputError(
-                f"whole_word and masked_share are of sets without masks; this one has them already "
-                f"({manifest.masking}). Prepare the text with --masking=dynamic."
+                "whole_word and masked_share are of sets without masks; this one has them already. Prepare the text."
             )
         super().__init__(split, shuffle_window=shuffle_window, **options)
         self._manifest, self._fraction = manifest, masked_share
@@ -71,9 +70,10 @@ class BertRecords(RecordDataset):
     @property
     def contents(self) -> str:
         kind = "pairs of segments" if self._manifest.next_sentence else "runs of text"
+        masks = "written" if self._manifest.keys else "dynamic"
         return (
             f"{len(self):,} {kind} of {self._manifest.max_seq_length} tokens in {len(self._split.files):,} files, "
-            f"{len(self._manifest.vocabulary):,} tokens in the vocabulary, {self._manifest.masking} masks"
+            f"{len(self._manifest.vocabulary):,} tokens in the vocabulary, {masks} masks"
         )
 
     @property
@@ -82,8 +82,8 @@ class BertRecords(RecordDataset):
         return self._manifest.max_seq_length
 
     def examples(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None) -> Any:
-        if not self._manifest.dynamic:
-            features, masked, weight, next_sentence = self._with_masks(records)
+        if self._manifest.keys:
+            features, masked, weight, next_sentence = self._with_masks(records, self._manifest.keys)
         else:
             if seed is None:
                 seed, epochs = _EVALUATION_SEED, tf.fill(tf.shape(numbers), tf.constant(_EVALUATION_EPOCH, tf.int64))
@@ -148,7 +148,7 @@ class BertRecords(RecordDataset):
         )
         return inputs.astype(np.int32), positions.astype(np.int32), labels.astype(np.int32), weights
 
-    def _with_masks(self, records: tf.Tensor) -> tuple[Any, ...]:
+    def _with_masks(self, records: tf.Tensor, keys: dict[str, str]) -> tuple[Any, ...]:
         """As `_without_masks`, of records with masks, in the layout of google-research/bert."""
         manifest = self._manifest
         length, predictions = manifest.max_seq_length, manifest.max_predictions_per_seq
@@ -158,14 +158,14 @@ class BertRecords(RecordDataset):
         spec = {}
         for name, shape in shapes.items():
             dtype = tf.float32 if name == "weights" else tf.int64
-            spec[manifest.keys[name]] = tf.io.FixedLenFeature(shape, dtype, tf.zeros(shape, dtype))
+            spec[keys[name]] = tf.io.FixedLenFeature(shape, dtype, tf.zeros(shape, dtype))
         parsed = tf.io.parse_example(records, spec)
-        weights = tf.debugging.check_numerics(parsed[manifest.keys["weights"]], "a weight is not finite")
+        weights = tf.debugging.check_numerics(parsed[keys["weights"]], "a weight is not finite")
         # Values on which a training step would fail or learn nonsense.
         size = len(manifest.vocabulary)
         limits = {"ids": size, "mask": 2, "types": 2, "positions": length, "labels": size, "next_sentence": 2}
         found = {
-            name: tf.cast(_below(limits[name], parsed[manifest.keys[name]], name), tf.int32)
+            name: tf.cast(_below(limits[name], parsed[keys[name]], name), tf.int32)
             for name in shapes
             if name != "weights"
         }

@@ -26,14 +26,13 @@ def pretraining(
     random, splits = np.random.RandomState(0), {}
     for name, count in _SIZES.items():
         made = [_sequence(random, vocabulary, max_seq_length, next_sentence) for _ in range(count)]
-        records = [sequences.dynamic_record(sequence, next_sentence, np.dtype("<u2")) for sequence in made]
+        records = [sequences.serialized(sequence, next_sentence, np.dtype("<u2")) for sequence in made]
         splits[name] = write_split(folder, name, records)
     return manifest.Manifest(
-        masking=manifest.DYNAMIC,
         max_seq_length=max_seq_length,
         max_predictions_per_seq=max_predictions_per_seq,
         next_sentence=next_sentence,
-        keys=manifest.STANDARD_KEYS,
+        keys=None,
         vocabulary=vocabulary,
         splits=splits,
     )

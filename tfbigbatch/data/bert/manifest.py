@@ -13,7 +13,6 @@ import numpy as np
 from tfbigbatch.data import stored_tokens, tokenizer
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import tfrecord
-from tfbigbatch.errors import InputError
 
 KIND = record_manifest.Kind(
     content="BERT pretraining data in TFRecords",
@@ -22,7 +21,6 @@ KIND = record_manifest.Kind(
     command="tfbigbatch prepare-bert --source=TEXT --vocab_file=vocab.txt --output_dir=PREPARED",
 )
 VOCABULARY = "vocab.txt"
-DYNAMIC = "dynamic"
 # Features of records with static masks: google-research/bert's names, and tf-models-official's newer ones.
 STANDARD_KEYS = {
     "ids": "input_ids",
@@ -35,13 +33,7 @@ STANDARD_KEYS = {
 }
 NEWER_KEYS = {**STANDARD_KEYS, "ids": "input_word_ids", "types": "input_type_ids"}
 # Fields of manifest.json that are attributes of a Manifest.
-_FIELDS: dict[str, type] = {
-    "masking": str,
-    "max_seq_length": int,
-    "max_predictions_per_seq": int,
-    "next_sentence": bool,
-    "keys": dict,
-}
+_FIELDS: dict[str, type] = {"max_seq_length": int, "max_predictions_per_seq": int, "next_sentence": bool}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,34 +41,27 @@ class Manifest(stored_tokens.PreparedText):
     """Content of a prepared folder.
 
     Attributes:
-      masking: 'dynamic' if the records have no masks, else how they were made.
       max_seq_length: T, tokens in a sequence, with special ones and padding.
       max_predictions_per_seq: P, maximum masked tokens in a sequence.
       next_sentence: True if sequences are pairs with a label.
-      keys: features of a record with masks, by STANDARD_KEYS' keys.
+      keys: features of a record with masks, by STANDARD_KEYS' keys; None for records without.
       vocabulary: of the ids.
       splits: 'train' and perhaps 'validation'.
       stored_counts: see stored_tokens.PreparedText.
     """
 
-    masking: str
     max_seq_length: int
     max_predictions_per_seq: int
     next_sentence: bool
-    keys: dict[str, str]
+    keys: dict[str, str] | None
     vocabulary: tokenizer.Vocabulary
     splits: dict[str, record_manifest.Split]
     stored_counts: np.ndarray | None = None
 
-    @property
-    def dynamic(self) -> bool:
-        """True if the records have no masks."""
-        return self.masking == DYNAMIC
-
     def targets(self, record: bytes) -> np.ndarray:
         """The ids to predict of a record: the masked ones, or all but [CLS] and [SEP], which dynamic masks choose
         equally often."""
-        if self.dynamic:
+        if self.keys is None:
             ids = np.frombuffer(tfrecord.bytes_of(record, "ids"), self.id_type).astype(np.int64)
             return ids[(ids != self.vocabulary.classify) & (ids != self.vocabulary.separate)]
         found = tfrecord.values(record)
@@ -93,8 +78,9 @@ def load(folder: str | None) -> Manifest:
 
     def build(content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
         record_manifest.check_types(_FIELDS, content)
-        record_manifest.check_types(dict.fromkeys(STANDARD_KEYS, str), content["keys"])
-        return Manifest(**{name: content[name] for name in _FIELDS}, **texts)
+        if content["keys"] is not None:
+            record_manifest.check_types(dict.fromkeys(STANDARD_KEYS, str), content["keys"])
+        return Manifest(**{name: content[name] for name in (*_FIELDS, "keys")}, **texts)
 
     return stored_tokens.load(folder, KIND, VOCABULARY, tokenizer.Vocabulary.load, build)
 
@@ -103,14 +89,5 @@ def save(
     folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
     """Writes a prepared folder's manifest, with further fields `about`; see stored_tokens.save."""
-    fields = {**(about or {}), **{name: getattr(manifest, name) for name in _FIELDS}}
+    fields = {**(about or {}), **{name: getattr(manifest, name) for name in (*_FIELDS, "keys")}}
     stored_tokens.save(folder, KIND, VOCABULARY, manifest, fields, sha256)
-
-
-def is_whole(folder: str) -> bool:
-    """True if a folder is completely prepared."""
-    try:
-        load(folder)
-    except InputError:
-        return False
-    return True

@@ -9,7 +9,7 @@ from tests.helpers.datasets.bert_sets import TOKENS
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import existing, prepare
-from tfbigbatch.data.bert.prepare.shards import Options
+from tfbigbatch.data.bert.prepare.prepare import Options
 
 
 def example(number, keys, length=16, most=3):
@@ -41,8 +41,9 @@ def indexed(source, out, vocabulary):
     return prepare.prepare(source, str(out), Options(vocab_file=vocabulary))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("keys", [bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS])
+@pytest.mark.parametrize(
+    "keys", [bert_manifest.STANDARD_KEYS, pytest.param(bert_manifest.NEWER_KEYS, marks=pytest.mark.slow)]
+)
 def test_they_are_indexed_where_they_lie(tmp_path, keys):
     source = write(tmp_path / "set", ["part-00000", "part-00001.tfrecord", "eval.tfrecord"], keys)
     (tmp_path / "set" / "README.md").write_text("no records at all, but text")
@@ -51,7 +52,7 @@ def test_they_are_indexed_where_they_lie(tmp_path, keys):
     assert not already and indexed(source, tmp_path / "out", vocabulary)[1]
     manifest = bert_manifest.load(str(tmp_path / "out"))
     assert (manifest.max_seq_length, manifest.max_predictions_per_seq, manifest.next_sentence) == (16, 3, True)
-    assert [split.examples for split in manifest.splits.values()] == [20, 10] and not manifest.dynamic
+    assert [split.examples for split in manifest.splits.values()] == [20, 10] and manifest.keys == keys
     assert content["counts"] == {"train": {"sequences": 20}, "validation": {"sequences": 10}}
     assert sorted(os.listdir(tmp_path / "out")) == [
         ".progress",
@@ -72,13 +73,23 @@ def test_they_are_indexed_where_they_lie(tmp_path, keys):
     np.testing.assert_array_equal(labels["masked_lm"][:, 0], 6)
     np.testing.assert_array_equal(labels["next_sentence"], np.arange(20) % 2)
     np.testing.assert_array_equal(weights["masked_lm"].sum(axis=1), 1)
+    # Their masks stay, epoch after epoch.
+    batches = data.training_batches(
+        tf.distribute.InputContext(1, 0, 1), batch_size=20, seed=0, first_step=0, last_step=2
+    )
+    for features, _, _ in batches:
+        rows = features["input_word_ids"].numpy()
+        np.testing.assert_array_equal(np.sort(rows[:, 1]), 5 + np.arange(20))
+        assert (rows[:, 2] == 4).all()
+    with pytest.raises(ValueError, match="this one has them already"):
+        BertRecords(manifest.splits["train"], manifest, whole_word=True)
 
 
 def test_what_does_not_fit_is_refused(tmp_path):
     vocabulary = bert_sets.write_vocabulary(tmp_path)
     mixed = write(tmp_path / "mixed", ["a", "b"])
     write(tmp_path / "mixed", ["c"], length=24)
-    with pytest.raises(ValueError, match="c: the record at byte 0 is of .*24.*the first of the set of .*16"):
+    with pytest.raises(ValueError, match="c: the first record is of .*24.*the first of the set of .*16"):
         indexed(mixed, tmp_path / "out", vocabulary)
     with pytest.raises(ValueError, match="give the --vocab_file"):
         prepare.prepare(mixed, str(tmp_path / "out"), Options(train_vocab_size=100))
@@ -95,4 +106,4 @@ def test_what_does_not_fit_is_refused(tmp_path):
 def test_text_is_no_record(tmp_path):
     (tmp_path / "text.txt").write_text(" ".join(TOKENS))
     (tmp_path / "empty").write_bytes(b"")
-    assert existing.find(str(tmp_path)) is None and existing.find(str(tmp_path / "nowhere")) is None
+    assert existing.find(str(tmp_path)) == existing.find(str(tmp_path / "nowhere")) == {}

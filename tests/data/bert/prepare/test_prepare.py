@@ -15,8 +15,8 @@ from tests.helpers.datasets.bert_sets import TOKENS, plain, prepared
 from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
-from tfbigbatch.data.bert.prepare import corpus, prepare, shards
-from tfbigbatch.data.bert.prepare.shards import Options
+from tfbigbatch.data.bert.prepare import corpus, prepare
+from tfbigbatch.data.bert.prepare.prepare import Options
 from tfbigbatch.data.records import index
 from tfbigbatch.errors import Preempted
 
@@ -54,11 +54,18 @@ def segments(example):
     return a, b
 
 
-def test_dynamic_records_hold_the_text_as_it_is(tmp_path):
-    folder, content, already = prepared(tmp_path, TEXT, validation_share=0.1, shards={"train": 3})
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Four shards of 60 documents."""
+    monkeypatch.setattr(prepare, "_DOCUMENTS_EACH", 15)
+
+
+def test_records_hold_the_text_as_it_is(tmp_path, small_shards):
+    folder, content, already = prepared(tmp_path, TEXT, validation_share=0.1)
     assert not already
     manifest = bert_manifest.load(folder)
-    assert (manifest.masking, manifest.max_seq_length, manifest.next_sentence) == ("dynamic", 32, True)
+    assert (manifest.keys, manifest.max_seq_length, manifest.next_sentence) == (None, 32, True)
+    assert len(manifest.splits["train"].files) == 3
     assert manifest.vocabulary.tokens == TOKENS
     train, validation = content["counts"]["train"], content["counts"]["validation"]
     assert (train["documents"], validation["documents"]) == (54, 6)
@@ -96,72 +103,38 @@ def test_runs_hold_all_text_once(tmp_path):
     assert max(counted) == 30 and counted[30] > 0.5 * counted.total()
 
 
-@pytest.mark.parametrize("masking", ["static_token", "static_whole_word"])
-def test_static_records_are_in_the_standard_layout(tmp_path, masking):
-    folder, content, _ = prepared(tmp_path, plain(12), masking=masking, dupe_factor=3)
-    texts = [
-        {
-            token
-            for line in bert_sets.document(n)
-            for token in wordpiece.Tokenizer(wordpiece.Vocabulary(TOKENS)).ids(line)
-        }
-        for n in range(12)
-    ]
-    kinds, total = collections.Counter(), 0
-    for example in examples(folder):
-        assert sorted(example) == sorted(bert_manifest.STANDARD_KEYS.values())
-        ids, mask, types = (np.array(example[name]) for name in ("input_ids", "input_mask", "segment_ids"))
-        positions, labels = np.array(example["masked_lm_positions"]), np.array(example["masked_lm_ids"])
-        weights = np.array(example["masked_lm_weights"])
-        assert len(ids) == len(mask) == len(types) == 32 and len(positions) == len(labels) == len(weights) == 5
-        size, count = mask.sum(), int(weights.sum())
-        assert (mask[:size] == 1).all() and (ids[size:] == 0).all() and (types[size:] == 0).all()
-        assert (weights[:count] == 1).all() and (positions[count:] == 0).all() and (labels[count:] == 0).all()
-        assert ids[0] == 2 and ids[size - 1] == 3 and (np.diff(types[:size]) >= 0).all()
-        aim = min(5, max(1, round(0.15 * (size - 3))))
-        assert count == aim if masking == "static_token" else count <= aim
-        special = {0, size - 1, np.argmax(types) - 1}
-        assert special.isdisjoint(positions[:count]) and (np.diff(positions[:count]) > 0).all()
-        kinds.update(np.where(ids[positions[:count]] == 4, "mask", "other").tolist())
-        total += 1
-        assert set(labels[:count].tolist()) <= set.union(*texts)
-    assert total == content["counts"]["train"]["sequences"] and 0.7 < kinds["mask"] / kinds.total() < 0.9
+def test_the_files_are_the_same_for_any_number_of_processes_and_another_seed_gives_others(tmp_path, small_shards):
+    one, *_ = prepared(tmp_path, TEXT, name="one", validation_share=0.5)
+    two, *_ = prepared(tmp_path, TEXT, name="two", processes=2, validation_share=0.5)
+    other, *_ = prepared(tmp_path, TEXT, name="other", seed=1, validation_share=0.5)
+    assert digests(one) == digests(two) and len(digests(one)) == 9
+    assert digests(other)["train-00001-of-00002"] != digests(one)["train-00001-of-00002"]
 
 
-def test_the_files_are_the_same_for_any_number_of_processes_and_another_seed_gives_others(tmp_path):
-    options = {"shards": {"train": 4, "validation": 2}, "validation_share": 0.2}
-    one, *_ = prepared(tmp_path, TEXT, name="one", **options)
-    two, *_ = prepared(tmp_path, TEXT, name="two", processes=2, **options)
-    other, *_ = prepared(tmp_path, TEXT, name="other", seed=1, **options)
-    assert digests(one) == digests(two) and len(digests(one)) == 11
-    assert digests(other)["train-00001-of-00004"] != digests(one)["train-00001-of-00004"]
+def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, monkeypatch, small_shards):
+    whole, *_ = prepared(tmp_path, TEXT, name="whole")
+    write, written, most = prepare.write, [], 2
 
-
-def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, monkeypatch):
-    whole, *_ = prepared(tmp_path, TEXT, name="whole", shards={"train": 4})
-    write, written = prepare.Text.function, []
-
-    def stopped(shard, tick):
-        if len(written) == 2:
+    def stopped(vocabulary, options, shard, tick):
+        if len(written) == most:
             raise Preempted("stopped")
         written.append(shard.name)
-        return write(shard, tick)
+        return write(vocabulary, options, shard, tick)
 
-    monkeypatch.setattr(prepare.Text, "function", staticmethod(stopped))
+    monkeypatch.setattr(prepare, "write", stopped)
     with pytest.raises(Preempted):
-        prepared(tmp_path, TEXT, shards={"train": 4})
+        prepared(tmp_path, TEXT)
     out = tmp_path / "out"
     assert not (out / "manifest.json").exists() and len(list(out.glob("train-*"))) == 2
-    monkeypatch.setattr(
-        prepare.Text, "function", staticmethod(lambda shard, tick: written.append(shard.name) or write(shard, tick))
-    )
     # A shard that was lost since is written again.
     (out / written[0]).unlink()
-    folder, content, already = prepared(tmp_path, TEXT, shards={"train": 4})
+    most = 5
+    folder, content, already = prepared(tmp_path, TEXT)
     assert not already and len(written) == 5 and digests(folder) == digests(whole)
-    assert prepared(tmp_path, TEXT, shards={"train": 4}) == (folder, content, True) and len(written) == 5
+    assert prepared(tmp_path, TEXT) == (folder, content, True) and len(written) == 5
     with pytest.raises(ValueError, match=r"prepared with other options \(seed 0, now 3\).*--overwrite"):
-        prepared(tmp_path, TEXT, shards={"train": 4}, seed=3)
+        prepared(tmp_path, TEXT, seed=3)
+    most = 9
     prepared(tmp_path, plain(20), overwrite=True)
     assert not list(out.glob("train-*-of-00004"))
 
@@ -188,9 +161,7 @@ def test_options_are_checked(options, said):
         Options(**{"vocab_file": "x", **options})
 
 
-def test_folders_and_numbers_that_cannot_be_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="--shards=train:99: expected 1 to 60"):
-        prepared(tmp_path, TEXT, shards={"train": 99})
+def test_a_folder_in_its_source_is_refused(tmp_path):
     with pytest.raises(ValueError, match="lies in --source="):
         prepare.prepare(str(tmp_path), str(tmp_path / "in"), Options(vocab_file="x"))
 
@@ -233,21 +204,14 @@ def test_real_wikitext_has_its_articles(tmp_path):
 
 @pytest.mark.parametrize("documents, held_out", [(1, 0), (2, 1), (9, 1), (60, 6), (100, 10), (900, 10), (5000, 50)])
 def test_a_hundredth_is_held_out_by_default_ten_at_least_and_a_tenth_at_most(documents, held_out):
-    assert shards.held_out(documents, Options(vocab_file="x")).sum() == held_out
+    assert prepare.held_out(documents, Options(vocab_file="x")).sum() == held_out
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        pytest.param({"masking": "static_token"}, marks=pytest.mark.slow),
-    ],
-)
-def test_the_counts_of_tokens_are_those_of_the_datasets_targets(tmp_path, settings):
-    folder, *_ = prepared(tmp_path, plain(12), max_predictions_per_seq=32, **settings)
+def test_the_counts_of_tokens_are_those_of_the_datasets_targets(tmp_path):
+    folder, *_ = prepared(tmp_path, plain(12), max_predictions_per_seq=32)
     manifest = bert_manifest.load(folder)
     # Every token that can be masked is.
-    data = BertRecords(manifest.splits["train"], manifest, **({"masked_share": 0.999} if manifest.dynamic else {}))
+    data = BertRecords(manifest.splits["train"], manifest, masked_share=0.999)
     batches = data.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=len(data))
     _, labels, weights = next(iter(batches))
     targets = labels["masked_lm"].numpy()[weights["masked_lm"].numpy() > 0]

@@ -7,6 +7,7 @@ are both read.
 from __future__ import annotations
 
 import functools
+import glob
 import os
 from collections.abc import Callable
 from typing import Any
@@ -25,22 +26,20 @@ _VALIDATION = ("eval", "valid", "dev")
 _SIZES = ("ids", "mask", "types"), ("positions", "labels", "weights")
 
 
-def find(source: str) -> tuple[list[str], list[str]] | None:
-    """The TFRecord files in a folder, or the one file: sorted paths of (training, validation); None if there is none.
+def find(source: str) -> dict[str, list[str]]:
+    """The sorted paths of the TFRecord files in a folder, or of the one file, by split; empty if there is none.
 
     Raises:
       ValueError: there is none for training.
     """
-    paths = [source] if os.path.isfile(source) else []
-    if os.path.isdir(source):
-        paths = sorted(path for name in os.listdir(source) if os.path.isfile(path := os.path.join(source, name)))
-    paths = [os.path.abspath(path) for path in paths if _begins_as_records(path)]
-    if not paths:
-        return None
-    held = [path for path in paths if any(word in os.path.basename(path).lower() for word in _VALIDATION)]
-    if len(held) == len(paths) and len(paths) > 1:
+    inside = [source] if os.path.isfile(source) else sorted(glob.glob(os.path.join(glob.escape(source), "*")))
+    paths = [os.path.abspath(path) for path in inside if os.path.isfile(path) and _begins_as_records(path)]
+    names = {path: os.path.basename(path).lower() for path in paths if len(paths) > 1}
+    held = [path for path, name in names.items() if any(word in name for word in _VALIDATION)]
+    if held and len(held) == len(paths):
         raise InputError(f"--source={source} has TFRecords for validation ({held[0]}, ...), but none for training.")
-    return ([path for path in paths if path not in held], held) if len(paths) > 1 else (paths, [])
+    splits = {"train": [path for path in paths if path not in held], "validation": held}
+    return {name: files for name, files in splits.items() if files}
 
 
 def _begins_as_records(path: str) -> bool:
@@ -53,20 +52,18 @@ def _begins_as_records(path: str) -> bool:
     )
 
 
-def shapes_of(path: str, offset: int = 0) -> dict[str, Any]:
-    """The fields of a bert_manifest.Manifest that the record at this byte of a file tells.
+def shapes_of(path: str) -> dict[str, Any]:
+    """The fields of a bert_manifest.Manifest that the first record of a file tells.
 
     Raises:
       ValueError: it has another layout.
     """
     with open(path, "rb") as file:
-        file.seek(offset)
-        length = tfrecord.LENGTH.unpack_from(file.read(tfrecord.HEADER_BYTES))[0]
-        record = file.read(length)
+        record = file.read(tfrecord.LENGTH.unpack_from(file.read(tfrecord.HEADER_BYTES))[0])
     try:
         counts = {name: len(found) for name, found in tfrecord.values(record).items()}
     except ValueError as error:
-        raise InputError(f"{path}: the record at byte {offset} is no tf.train.Example ({error}).") from None
+        raise InputError(f"{path}: the first record is no tf.train.Example ({error}).") from None
     for keys in (bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS):
         lengths, predictions = ({counts.get(keys[name]) for name in names} for names in _SIZES)
         if len(lengths) == len(predictions) == 1 and None not in lengths | predictions:
@@ -78,18 +75,17 @@ def shapes_of(path: str, offset: int = 0) -> dict[str, Any]:
             }
     has = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) or "no features"
     raise InputError(
-        f"{path}: the record at byte {offset} has {has}; expected "
+        f"{path}: the first record has {has}; expected "
         f"{', '.join(bert_manifest.STANDARD_KEYS.values())}, as many values in the first three, and in the next three."
     )
 
 
 def index(expected: dict[str, Any], path: str, tick: Callable[[], None]) -> np.ndarray:
-    """The offsets of a file's records; raises ValueError where the first or the last has other shapes than expected."""
+    """The offsets of a file's records; raises ValueError where the first has other shapes than expected."""
     offsets = record_index.offsets(path)
-    for offset in {*offsets[:1].tolist(), *offsets[-1:].tolist()}:
-        found = shapes_of(path, offset)
-        if found != expected:
-            raise InputError(f"{path}: the record at byte {offset} is of {found}; the first of the set of {expected}.")
+    found = shapes_of(path) if len(offsets) else expected
+    if found != expected:
+        raise InputError(f"{path}: the first record is of {found}; the first of the set of {expected}.")
     tick()
     return offsets
 
@@ -106,14 +102,13 @@ class Indexing(preparation.Preparation):
       ValueError: there is no vocabulary, or the records have another layout.
     """
 
-    kind = bert_manifest.KIND
+    kind, load = bert_manifest.KIND, staticmethod(bert_manifest.load)
 
-    def __init__(self, source: str, records: tuple[list[str], list[str]], vocab_file: str | None) -> None:
+    def __init__(self, source: str, records: dict[str, list[str]], vocab_file: str | None) -> None:
         if vocab_file is None:
             raise InputError(f"--source={source} holds TFRecords: give the --vocab_file that they were made with.")
-        self._vocabulary = Vocabulary.load(vocab_file)
-        self._files = {name: files for name, files in zip(self.splits, records) if files}
-        paths = [path for files in self._files.values() for path in files]
+        self._vocabulary, self._files = Vocabulary.load(vocab_file), records
+        paths = self.tasks("", print)
         # A file may be empty.
         self._shapes = shapes_of(next((path for path in paths if os.path.getsize(path)), paths[0]))
         rows = [(os.path.basename(path), os.path.getsize(path)) for path in paths]
@@ -124,9 +119,6 @@ class Indexing(preparation.Preparation):
     def function(self) -> Callable[[str, Callable[[], None]], np.ndarray]:
         return functools.partial(index, self._shapes)
 
-    def is_whole(self, folder: str) -> bool:
-        return bert_manifest.is_whole(folder)
-
     def tasks(self, folder: str, say: Callable[[str], object]) -> list[str]:
         return [path for files in self._files.values() for path in files]
 
@@ -135,6 +127,6 @@ class Indexing(preparation.Preparation):
             name: Split.of_files(name, files, [results[path] for path in files], list(map(os.path.getsize, files)))
             for name, files in self._files.items()
         }
-        manifest = bert_manifest.Manifest("static", vocabulary=self._vocabulary, splits=splits, **self._shapes)
+        manifest = bert_manifest.Manifest(vocabulary=self._vocabulary, splits=splits, **self._shapes)
         counts = {name: {"sequences": split.examples} for name, split in splits.items()}
         bert_manifest.save(folder, manifest, about={**self.fingerprint, "counts": counts})

@@ -8,18 +8,18 @@ not cross a document (Liu et al. 2019, arXiv:1907.11692, section 4.2, DOC-SENTEN
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data.bert import masking
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.tokenizer import Vocabulary
 
-# Sequences masked in one NumPy call.
-_TOGETHER = 256
+# Probability of a random shorter target length for a sequence, as in the reference code.
+_SHORT_FRACTION = 0.1
 # Sentences of ids.
 Document = list[list[int]]
 # Ids from [CLS] to the last [SEP], length up to and including the first [SEP], next-sentence label.
@@ -85,8 +85,47 @@ def runs(document: Document, *, length: int, short_fraction: float, random: Rand
         begin += size
 
 
-def dynamic_record(sequence: Sequence, next_sentence: bool, id_type: np.dtype) -> bytes:
-    """The serialized example of a sequence without masks.
+def of_documents(
+    texts: list[Document],
+    numbers: list[int],
+    vocabulary: Vocabulary,
+    *,
+    max_seq_length: int,
+    next_sentence: bool,
+    seed: int,
+) -> list[list[Sequence]]:
+    """The sequences of each document with text.
+
+    Args:
+      texts: the documents; random segments are from another one of these.
+      numbers: theirs in the corpus.
+      vocabulary: of the ids.
+      max_seq_length: maximum tokens in a sequence, with special ones.
+      next_sentence: pairs of segments, else runs of text.
+      seed: of all random choices.
+    """
+    classify, separate = [vocabulary.classify], [vocabulary.separate]
+    full = [(number, text) for number, text in zip(numbers, texts) if text]
+    found = []
+    for rank, (number, text) in enumerate(full):
+        # A document's random choices do not depend on the shards.
+        how: dict[str, Any] = {"short_fraction": _SHORT_FRACTION, "random": Random(f"{seed} {number} 0")}
+        if next_sentence:
+            another = functools.partial(_another, full, rank) if len(full) > 1 else None
+            of_document = [
+                (classify + a + separate + b + separate, len(a) + 2, label)
+                for a, b, label in pairs(text, another, length=max_seq_length - 3, **how)
+            ]
+        else:
+            of_document = [
+                (classify + run + separate, len(run) + 2, 0) for run in runs(text, length=max_seq_length - 2, **how)
+            ]
+        found.append(of_document)
+    return found
+
+
+def serialized(sequence: Sequence, next_sentence: bool, id_type: np.dtype) -> bytes:
+    """The serialized example of a sequence.
 
     The features: `ids` (bytes: the tokens from [CLS] to the last [SEP], of `id_type`), `first_length` (int: up to and
     with the first [SEP]), and, for pairs, `next_sentence_labels` (int: 1 where the second segment is of another
@@ -97,57 +136,10 @@ def dynamic_record(sequence: Sequence, next_sentence: bool, id_type: np.dtype) -
     return tfrecord.example(features | ({"next_sentence_labels": label} if next_sentence else {}))
 
 
-def static_records(
-    sequences: list[Sequence],
-    vocabulary: Vocabulary,
-    keys: np.ndarray,
-    *,
-    max_seq_length: int,
-    max_predictions: int,
-    whole_word: bool,
-) -> Iterator[bytes]:
-    """The serialized examples in the layout of google-research/bert: padded and masked.
-
-    Args:
-      sequences: to mask.
-      vocabulary: of the ids.
-      keys: uint64 [sequences], see masking.mask.
-      max_seq_length, max_predictions: T and P.
-      whole_word: mask the tokens of a word together.
-    """
-    continues = np.array(vocabulary.continues) if whole_word else None
-    places = np.arange(max_seq_length)
-    for start in range(0, len(sequences), _TOGETHER):
-        part = sequences[start : start + _TOGETHER]
-        lengths, firsts = np.array([(len(tokens), first_length) for tokens, first_length, _ in part]).T
-        there = places < lengths[:, None]
-        # One assignment for all sequences.
-        ids = np.zeros(there.shape, np.int64)
-        ids[there] = np.fromiter(itertools.chain.from_iterable(tokens for tokens, _, _ in part), np.int64)
-        may, begins = masking.words(ids, firsts, lengths, continues)
-        masked = masking.mask(
-            ids,
-            may,
-            begins,
-            keys[start : start + _TOGETHER],
-            max_predictions=max_predictions,
-            mask_id=vocabulary.mask,
-            vocabulary_size=len(vocabulary),
-        )
-        types = there & (places >= firsts[:, None])
-        for (_, _, label), inputs, positions, labels, weights, mask, kinds in zip(part, *masked, there, types):
-            yield tfrecord.example(
-                {
-                    "input_ids": inputs,
-                    "input_mask": mask.astype(np.int64),
-                    "masked_lm_ids": labels,
-                    "masked_lm_positions": positions,
-                    "masked_lm_weights": weights.astype(np.float32),
-                    # Records of this layout have it in any case.
-                    "next_sentence_labels": label,
-                    "segment_ids": kinds.astype(np.int64),
-                }
-            )
+def _another(full: list[tuple[int, Document]], rank: int, random: Random) -> Document:
+    """A random document other than the one at `rank`."""
+    # An offset of 1 to len(full) - 1, cyclic: never the document itself.
+    return full[(rank + 1 + random.randrange(len(full) - 1)) % len(full)][1]
 
 
 def _joined(sentences: Document) -> list[int]:

@@ -1,0 +1,74 @@
+"""The part that preparations of tokenised texts share: fingerprint, scan, and a vocabulary that is given or learnt."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from tfbigbatch.data import stored_tokens
+from tfbigbatch.data.records import preparation
+from tfbigbatch.data.records.shards import Shard
+
+
+class TextPreparation(preparation.Preparation):
+    """The preparation of texts in shards of ids. A subclass sets the class attributes, and defines the rest.
+
+    Args:
+      source: path, whose name is the source's.
+      options: dataclass of flags, with `processes`, `overwrite` and `given`.
+      names, paths: of the texts.
+      contents: what else the result depends on; JSON.
+
+    Attributes:
+      vocabulary: the one to use; None until it is learnt.
+      vocabulary_path: its file in the folder's progress, for the workers.
+
+    Raises:
+      ValueError: the given vocabulary cannot be used.
+    """
+
+    given: ClassVar[str]
+    """The option that is the path of a vocabulary."""
+    vocabulary_file: ClassVar[str]
+    vocabulary_of: Callable[[str], Any]
+    """The function of a path that loads a vocabulary with `content` and `digest`."""
+
+    def __init__(
+        self, source: str, options: Any, names: Sequence[str], paths: Sequence[str], contents: Any = None
+    ) -> None:
+        self.options, self.paths = options, paths
+        given = getattr(options, self.given)
+        self.vocabulary = self.vocabulary_of(given) if given else None
+        kept = dataclasses.asdict(options)
+        for name in ("processes", "overwrite"):
+            del kept[name]
+        kept[self.given] = self.vocabulary and self.vocabulary.digest
+        rows = zip(names, map(os.path.getsize, paths))
+        self.fingerprint = preparation.fingerprint(source, self.kind.content, kept, contents, rows)
+
+    def scanned(self, scan: Callable[[str, Callable[[], None]], Any], unit: str) -> dict[str, Any]:
+        """The results of `scan` by path."""
+        # Starting workers takes longer than scanning a small corpus.
+        several = self.options.processes if sum(map(os.path.getsize, self.paths)) > 100e6 else 1
+        return preparation.run(scan, self.paths, unit=unit, processes=several)
+
+    def set_vocabulary(self, folder: str, learn: Callable[[], Any]) -> None:
+        """Sets `vocabulary` and `vocabulary_path`: the given one, that of a command that was stopped, or a new one."""
+        name = f"{self.fingerprint['digest'][:16]}.{self.vocabulary_file}"
+        self.vocabulary_path = preparation.progress_path(folder, name)
+        if self.vocabulary or not os.path.exists(self.vocabulary_path):
+            content = (self.vocabulary or learn()).content
+            stored_tokens.write(os.path.dirname(self.vocabulary_path), name, content)
+        self.vocabulary = self.vocabulary_of(self.vocabulary_path)
+
+
+def sums(results: Mapping[Shard, dict[str, Any]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The sums of the shards' numbers of these names, by split."""
+    found: dict[str, dict[str, Any]] = {}
+    for shard, record in results.items():
+        of_split = found.setdefault(shard.split, dict.fromkeys(names, 0))
+        for name in names:
+            of_split[name] += record[name]
+    return found
