@@ -12,7 +12,7 @@ from tfbigbatch.data.finetuning import glue, squad
 from tfbigbatch.data.images.prepare import layouts
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.tokenizer import Vocabulary
-from tfbigbatch.data.translation.prepare import prepare, shards
+from tfbigbatch.data.translation import prepare
 
 MARK = b"\xef\xbb\xbf"
 TEXT = "one two\nthree\n"
@@ -78,11 +78,11 @@ class TestEveryReader:
 
     @pytest.mark.parametrize("packed", [False, True])
     def test_parallel_texts(self, tmp_path, packed, monkeypatch):
-        monkeypatch.setattr(shards, "GRAIN", 1)
+        monkeypatch.setattr(prepare, "GRAIN", 1)
 
         def read(content):
             path = translation_sets.write(tmp_path, "t", content, packed)
-            scan, copied = shards.scan(path, lambda: None), io.BytesIO()
+            scan, copied = prepare.scan(path, lambda: None), io.BytesIO()
             prepare._copy([path], copied)
             by_grain = [line for offset in scan.offsets for line in text_files.lines(path, int(offset), count=1)]
             assert by_grain == list(text_files.lines(path)) == TEXT.splitlines(keepends=True)

@@ -48,10 +48,10 @@ from tfbigbatch.data.in_memory import mnist
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.records import index, tfrecord
 from tfbigbatch.data.translation import manifest as translation_manifest
+from tfbigbatch.data.translation import prepare as prepare_translation
 from tfbigbatch.data.translation import vocabulary as pieces
 from tfbigbatch.data.translation.dataset import TranslationRecords
-from tfbigbatch.data.translation.prepare import prepare as prepare_translation
-from tfbigbatch.data.translation.prepare.shards import Options as TranslationOptions
+from tfbigbatch.data.translation.prepare import Options as TranslationOptions
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.export.run import class_names

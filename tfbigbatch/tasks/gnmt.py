@@ -129,7 +129,6 @@ class Gnmt(Task):
         self.train = TranslationRecords(manifest.splits["train"], manifest, **options)
         # One shape holds all sentences; those of a batch are of about the same length.
         options["most_shapes"] = 1
-        options["evaluate_by_length"] = True
         held_out = {name: TranslationRecords(manifest.splits[name], manifest, **options) for name in self._held_out}
         for name, records in held_out.items():
             setattr(self, name, records)

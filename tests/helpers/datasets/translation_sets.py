@@ -8,9 +8,8 @@ import numpy as np
 
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
-from tfbigbatch.data.translation import manifest, vocabulary
-from tfbigbatch.data.translation.prepare import prepare, shards
-from tfbigbatch.data.translation.prepare.shards import Options
+from tfbigbatch.data.translation import manifest, prepare, vocabulary
+from tfbigbatch.data.translation.prepare import Options
 
 WORDS = ("der", "Hund", "läuft", "groß", "Haus", "rot", "Baum", "Fisch", "the", "dog", "runs", "tree", "big", "is")
 REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "multi30k")
@@ -59,7 +58,7 @@ def records(folder, pairs, counts, learnt=None, name="train"):
     """A Manifest of pairs of lists of ids, in files of so many records each."""
     width, files, offsets, first = np.dtype("<u2"), [], [], 0
     for file, count in enumerate(counts):
-        frames = [tfrecord.framed(shards.serialized(*one, width)) for one in pairs[first : first + count]]
+        frames = [tfrecord.framed(prepare.serialized(*one, width)) for one in pairs[first : first + count]]
         files.append(str(folder / f"{name}-{file}"))
         with open(files[-1], "wb") as out:
             out.write(b"".join(frames))

@@ -19,8 +19,8 @@ from absl import flags
 
 from tfbigbatch.cli import prepare as commands
 from tfbigbatch.data.left_out import Account
-from tfbigbatch.data.translation.prepare import prepare
-from tfbigbatch.data.translation.prepare.shards import REFUSALS, Options
+from tfbigbatch.data.translation import prepare
+from tfbigbatch.data.translation.prepare import REFUSALS, Options
 
 _SETS = {
     "": "the training set",

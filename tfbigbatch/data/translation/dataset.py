@@ -36,16 +36,13 @@ class TranslationRecords(Dataset):
     - labels, int32 [n, T]: the next token, END, then 0.
     - weights, float32 [n, T]: 1 up to END. A damaged record is an empty source with weights 0.
 
-    Evaluation batches are the same without 'bucket', padded with empty sources with weights 0. They come in the order
-    of the records, or in `evaluation_order`.
+    Evaluation batches are the same without 'bucket', padded with empty sources with weights 0, in `evaluation_order`.
 
     Args:
       split: of the manifest.
       manifest: of the prepared folder.
       most_shapes: maximum number of shapes; those of the least padding are chosen.
       block: batches over which pairs are sorted by bucket; see `BucketOrder`.
-      evaluate_by_length: evaluate the pairs from the shortest source to the longest, so that a search, which takes as
-        many steps as the longest translation of its batch, takes fewer.
       max_bad_share: the largest fraction of the split's records that may be bad.
       threads: of the private pool that parses; None for as many as the machine has cores.
 
@@ -64,7 +61,6 @@ class TranslationRecords(Dataset):
         *,
         most_shapes: int = 5,
         block: int = 50,
-        evaluate_by_length: bool = False,
         max_bad_share: float = 0.0001,
         threads: int | None = None,
     ) -> None:
@@ -76,7 +72,6 @@ class TranslationRecords(Dataset):
         self.shapes = length_buckets.choose(self._lengths, most_shapes)
         self._buckets = length_buckets.buckets_of(self._lengths, self.shapes)
         self._block = block
-        self._by_length = evaluate_by_length
         self._threads = threads or os.cpu_count()
         self._reader = random_access.RandomAccessReader(split)
         self.bad = BadRecords(split, max_fraction=max_bad_share)
@@ -115,9 +110,10 @@ class TranslationRecords(Dataset):
 
     @property
     def evaluation_order(self) -> np.ndarray:
-        """The numbers of the pairs in the order in which they are evaluated: int64 [examples]."""
-        if not self._by_length:
-            return np.arange(len(self), dtype=np.int64)
+        """The numbers of the pairs in the order in which they are evaluated: int64 [examples].
+
+        From the shortest source to the longest: a search takes as many steps as the longest translation of its batch.
+        """
         sources, targets = self._lengths.T
         return np.lexsort((targets, sources)).astype(np.int64)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tfbigbatch.data.records.shards import write_split
-from tfbigbatch.data.translation import manifest, vocabulary
-from tfbigbatch.data.translation.prepare import shards
+from tfbigbatch.data.translation import manifest, prepare, vocabulary
 from tfbigbatch.utils.files import write_text
 
 _WORDS = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe")
@@ -32,7 +31,7 @@ def pairs(folder: str) -> manifest.Manifest:
     for name, sentences in made.items():
         sides = [[" ".join(words[::step]) for words in sentences] for step in (1, -1)]
         ids = list(zip(*map(learnt.ids, sides)))
-        splits[name] = write_split(folder, name, [shards.serialized(source, target, width) for source, target in ids])
+        splits[name] = write_split(folder, name, [prepare.serialized(source, target, width) for source, target in ids])
         lengths[name] = np.array([[len(side) for side in pair] for pair in ids], np.uint16)
         for path, lines in zip(manifest.text_paths(folder, name), sides):
             write_text(path, "".join(f"{line}\n" for line in lines))

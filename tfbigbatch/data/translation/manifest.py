@@ -90,7 +90,7 @@ def load(folder: str | None) -> Manifest:
     """The manifest of a prepared folder.
 
     Raises:
-      ValueError: as stored_tokens.load; or the lengths have changed.
+      ValueError: as stored_tokens.load; the lengths have changed, or the raw lines of a held-out set are gone.
     """
 
     def build(content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
@@ -100,6 +100,9 @@ def load(folder: str | None) -> Manifest:
             name: stored_tokens.read_array(inside, _lengths_name(name), digest, KIND.again)
             for name, digest in content["lengths_sha256"].items()
         }
+        for path in (path for name in lengths if name != "train" for path in text_paths(inside, name)):
+            if not os.path.exists(path):
+                raise InputError(f"{path}: no such file. {KIND.again}")
         return Manifest(folder=inside, lengths=lengths, **texts)
 
     return stored_tokens.load(folder, KIND, VOCABULARY, Vocabulary.load, build)
@@ -115,15 +118,6 @@ def save(
     }
     fields = {**(about or {}), "lengths_sha256": lengths}
     stored_tokens.save(folder, KIND, VOCABULARY, manifest, fields, sha256)
-
-
-def is_whole(folder: str) -> bool:
-    """True if a folder is completely prepared, with the raw lines of its held-out sets."""
-    try:
-        manifest = load(folder)
-    except InputError:
-        return False
-    return all(os.path.exists(path) for name in manifest.splits if name != "train" for path in text_paths(folder, name))
 
 
 def _lengths_name(split: str) -> str:

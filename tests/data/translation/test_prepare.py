@@ -13,7 +13,7 @@ from tests.helpers.datasets import translation_sets
 from tests.helpers.datasets.translation_sets import pair, prepared, sentence, write
 from tfbigbatch.data.records import index
 from tfbigbatch.data.translation import manifest as translation_manifest
-from tfbigbatch.data.translation.prepare import prepare, shards
+from tfbigbatch.data.translation import prepare
 from tfbigbatch.data.translation.vocabulary import normalised
 from tfbigbatch.errors import Preempted
 
@@ -47,8 +47,8 @@ def expected(first, count):
 
 
 def test_records_hold_the_pairs_as_they_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "GRAIN", 7)
-    monkeypatch.setattr(shards, "_FEWEST", 3)
+    monkeypatch.setattr(prepare, "GRAIN", 7)
+    monkeypatch.setattr(prepare, "_FEWEST", 3)
     train = [pair(tmp_path, "a", 40), pair(tmp_path, "b", 25, first=40, packed=True)]
     tests = [pair(tmp_path, "c", 10, first=70), pair(tmp_path, "d", 5, first=80)]
     validation = [pair(tmp_path, "e", 5, first=85), pair(tmp_path, "f", 4, first=90)]
@@ -102,19 +102,19 @@ def test_the_files_are_the_same_for_any_number_of_processes(tmp_path, monkeypatc
 
 
 def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "GRAIN", 30)
+    monkeypatch.setattr(prepare, "GRAIN", 30)
     train, test = [pair(tmp_path, "a", 120)], [pair(tmp_path, "b", 9, first=200)]
     whole, *_ = prepared(tmp_path, train, test=test, name="whole")
-    real, written = shards.write, []
+    real, written = prepare.write, []
 
-    def counted(shard, tick):
+    def counted(vocabulary, options, shard, tick):
         if len(written) == 2 and not resumed:
             raise Preempted("stopped")
         written.append(shard.name)
-        return real(shard, tick)
+        return real(vocabulary, options, shard, tick)
 
     resumed = False
-    monkeypatch.setattr(prepare.Texts, "function", staticmethod(counted))
+    monkeypatch.setattr(prepare, "write", counted)
     with pytest.raises(Preempted):
         prepared(tmp_path, train, test=test)
     out = tmp_path / "out"
@@ -135,11 +135,11 @@ def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, mon
 
 def test_a_vocabulary_is_given(tmp_path):
     first, content, _ = prepared(tmp_path, [pair(tmp_path, "a", 100)], name="first")
-    options = {"vocabulary": f"{first}/vocabulary.model", "vocabulary_size": None}
+    options = {"vocabulary": f"{first}/vocabulary.model"}
     folder, other, _ = prepared(tmp_path, [pair(tmp_path, "b", 20, first=300)], **options)
     assert other["vocabulary_sha256"] == content["vocabulary_sha256"] and other["counts"]["train"]["pairs"] == 20
     with pytest.raises(ValueError, match="a.0 is not a sentencepiece model"):
-        prepared(tmp_path, [pair(tmp_path, "a", 9)], vocabulary=str(tmp_path / "a.0"), vocabulary_size=None)
+        prepared(tmp_path, [pair(tmp_path, "a", 9)], vocabulary=str(tmp_path / "a.0"))
 
 
 BAD = {
@@ -157,14 +157,14 @@ def test_bad_texts_are_told_with_file_and_line(tmp_path, case):
     good = pair(tmp_path, "a", 100)
     model = f"{prepared(tmp_path, [good], name='model')[0]}/vocabulary.model"
     with pytest.raises(ValueError, match=said):
-        prepared(tmp_path, [bad], vocabulary=model, vocabulary_size=None)
+        prepared(tmp_path, [bad], vocabulary=model)
     if case != "left out":
         with pytest.raises(ValueError, match=said):
-            prepared(tmp_path, [good], test=[bad], vocabulary=model, vocabulary_size=None)
+            prepared(tmp_path, [good], test=[bad], vocabulary=model)
         # Put right, the text is prepared by the same command.
         for side in ("s", "t"):
             write(tmp_path, side, b"a\nb\n")
-        prepared(tmp_path, [good], test=[bad], vocabulary=model, vocabulary_size=None)
+        prepared(tmp_path, [good], test=[bad], vocabulary=model)
 
 
 def test_as_many_targets_as_sources_are_asked_for():
