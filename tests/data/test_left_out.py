@@ -1,12 +1,11 @@
 from tfbigbatch.data import left_out
-from tfbigbatch.data.left_out import Account
 
 
 def test_a_sentence_names_the_reasons_if_there_are_any():
-    assert str(Account("a.tsv", "rows", 1234, {"bad": 1, "empty": 0})) == (
+    assert left_out.account("a.tsv", "rows", 1234, {"bad": 1, "empty": 0}) == (
         "a.tsv, rows: 1,234 read, 1,233 used; left out: 1 bad"
     )
-    assert str(Account("a.tsv", "rows", 3, {"bad": 0})) == "a.tsv, rows: 3 read, 3 used"
+    assert left_out.account("a.tsv", "rows", 3, {"bad": 0}) == "a.tsv, rows: 3 read, 3 used"
 
 
 def test_hidden_files_and_those_of_macos_archives():

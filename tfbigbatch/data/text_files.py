@@ -87,10 +87,7 @@ def lines(path: str, offset: int = 0, first: int = 1, count: int | None = None) 
 
 def decoded_line(line: bytes, path: str, number: int) -> str:
     """The text of a line; raises ValueError where it is not UTF-8."""
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _not_utf8(f"{path}, line {number},", error, "line") from None
+    return _decoded(line, f"{path}, line {number},", "line")
 
 
 def decoded(content: bytes, where: str) -> str:
@@ -104,17 +101,17 @@ def decoded(content: bytes, where: str) -> str:
       ValueError: it is not UTF-8.
     """
     _check(content[:_LOOKED_AT], where)
+    return _decoded(content.removeprefix(codecs.BOM_UTF8), where, "file")
+
+
+def _decoded(content: bytes, where: str, of: str) -> str:
     try:
-        return content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _not_utf8(where, error, "file") from None
-
-
-def _not_utf8(where: str, error: UnicodeDecodeError, of: str) -> InputError:
-    return InputError(
-        f"{where} is not UTF-8 ({error.reason}, byte {error.start} of the {of}). Convert the text, for instance: "
-        "iconv -f latin1 -t utf-8 FILE > NEW"
-    )
+        raise InputError(
+            f"{where} is not UTF-8 ({error.reason}, byte {error.start} of the {of}). Convert the text, for instance: "
+            "iconv -f latin1 -t utf-8 FILE > NEW"
+        ) from None
 
 
 def _check(beginning: bytes, where: str) -> None:

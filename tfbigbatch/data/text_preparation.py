@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from tfbigbatch.data import stored_tokens
 from tfbigbatch.data.records import preparation
 from tfbigbatch.data.records.shards import Shard
+from tfbigbatch.errors import InputError
 
 
 class TextPreparation(preparation.Preparation):
@@ -26,7 +27,7 @@ class TextPreparation(preparation.Preparation):
       vocabulary_path: its file in the folder's progress, for the workers.
 
     Raises:
-      ValueError: the given vocabulary cannot be used.
+      ValueError: a text is missing, or the given vocabulary cannot be used.
     """
 
     given: ClassVar[str]
@@ -45,8 +46,7 @@ class TextPreparation(preparation.Preparation):
         for name in ("processes", "overwrite"):
             del kept[name]
         kept[self.given] = self.vocabulary and self.vocabulary.digest
-        rows = zip(names, map(os.path.getsize, paths))
-        self.fingerprint = preparation.fingerprint(source, self.kind.content, kept, contents, rows)
+        self.fingerprint = preparation.fingerprint(source, self.kind.content, kept, contents, rows_of(names, paths))
 
     def scanned(self, scan: Callable[[str, Callable[[], None]], Any], unit: str) -> dict[str, Any]:
         """The results of `scan` by path."""
@@ -62,6 +62,14 @@ class TextPreparation(preparation.Preparation):
             content = (self.vocabulary or learn()).content
             stored_tokens.write(os.path.dirname(self.vocabulary_path), name, content)
         self.vocabulary = self.vocabulary_of(self.vocabulary_path)
+
+
+def rows_of(names: Sequence[str], paths: Sequence[str]) -> list[tuple[str, int]]:
+    """(name, bytes) of each text, for a fingerprint; raises ValueError where one is missing."""
+    missing = [path for path in paths if not os.path.isfile(path)]
+    if missing:
+        raise InputError(f"{missing[0]}: no such file. Expected the path of a text.")
+    return list(zip(names, map(os.path.getsize, paths)))
 
 
 def sums(results: Mapping[Shard, dict[str, Any]], names: Sequence[str]) -> dict[str, dict[str, Any]]:

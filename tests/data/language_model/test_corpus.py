@@ -37,7 +37,7 @@ def test_words_are_numbered_by_frequency_then_alphabet_and_each_line_ends(texts,
     assert manifest["tokens"] == {"train": 10, "valid": 4, "test": 2}
     # The <unk> of the training text is a word of its own there, not one that was lost.
     assert manifest["unknown"] == {"train": 0, "valid": 2, "test": 0}
-    assert manifest["vocabulary_size"] == 5 and len(manifest["sources"]["train"]["sha256"]) == 64
+    assert manifest["vocabulary_size"] == 5
     assert made.token_counts.tolist() == [3, 3, 2, 1, 1]
     assert str(tmp_path) not in (tmp_path / "out" / "manifest.json").read_text()
 
@@ -54,10 +54,10 @@ def test_the_most_frequent_words_stay_and_the_rest_is_unknown(texts, tmp_path):
 def test_a_second_time_finds_it_done_and_another_corpus_is_refused(texts, tmp_path):
     out = tmp_path / "out"
     first, _ = prepared(texts, out)
-    times = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    times = {path.name: path.stat().st_mtime_ns for path in out.glob("*.*")}
     assert prepared(texts, out) == (first, True)
-    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == times
-    with pytest.raises(ValueError, match="other texts or of another vocabulary size.*--overwrite"):
+    assert {path.name: path.stat().st_mtime_ns for path in out.glob("*.*")} == times
+    with pytest.raises(ValueError, match=r"with other options \(vocabulary_size None, now 3\).*--overwrite"):
         prepared(texts, out, vocabulary_size=3)
     assert len(prepared(texts, out, vocabulary_size=3, overwrite=True)[0]["tokens"]) == 3
     assert len(corpus.load(str(out)).vocabulary) == 3
@@ -78,7 +78,7 @@ def test_a_bad_text_is_named(texts, tmp_path, content, said):
 
 
 def test_missing_and_ambiguous_texts_are_named(texts, tmp_path):
-    with pytest.raises(ValueError, match="nowhere.*cannot be read: No such file.*Expected three plain texts"):
+    with pytest.raises(ValueError, match="nowhere: no such file"):
         corpus.prepare(dict.fromkeys(corpus.SPLITS, str(tmp_path / "nowhere")), str(tmp_path / "out"))
     (texts / "other.test.txt").write_text("a")
     with pytest.raises(ValueError, match="one .test..txt.*it has my.test.txt, other.test.txt"):

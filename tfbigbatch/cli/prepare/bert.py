@@ -20,7 +20,7 @@ from absl import flags
 from tfbigbatch.cli import prepare as commands
 from tfbigbatch.data.bert.prepare import corpus, prepare
 from tfbigbatch.data.bert.prepare.prepare import Options
-from tfbigbatch.data.left_out import Account
+from tfbigbatch.data.left_out import account
 
 
 def define_flags() -> None:
@@ -35,11 +35,11 @@ def main(arguments: Sequence[str]) -> None:
     print(f"{output_dir} {'holds this already' if already else 'is prepared'}:")
     if "source_files" in content:
         files = content["source_files"]
-        print(Account("source", "files", files["read"] + sum(files["unused"].values()), files["unused"]))
+        print(account("source", "files", files["read"] + sum(files["unused"].values()), files["unused"]))
     for split, counts in content["counts"].items():
         if "documents" in counts:
             reasons = {"without text": counts["empty"], "too short for a sequence": counts["without_sequence"]}
-            print(Account(split, "documents", counts["documents"], reasons))
+            print(account(split, "documents", counts["documents"], reasons))
             print(
                 f"  {counts['sentences']:,} sentences, {counts['tokens']:,} tokens, {counts['padding']:.1%} padding; "
                 f"bytes that are not UTF-8 were dropped in {counts['not_utf8']:,} documents"

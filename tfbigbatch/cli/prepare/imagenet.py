@@ -53,9 +53,9 @@ def main(arguments: Sequence[str]) -> None:
     if "max_side" in content:
         print(f"  stored      {content['resized']:>9,} images made smaller: {content['max_side']} pixels, shorter side")
     accounts = [
-        left_out.Account(name, "images", counts["images"], counts["left_out"])
+        left_out.account(name, "images", counts["images"], counts["left_out"])
         for name, counts in content["counts"].items()
     ]
     unused = {reason: files["files"] for reason, files in content["unused"].items()}
-    accounts += [left_out.Account("others", "files", sum(unused.values()), unused)] if unused else []
+    accounts += [left_out.account("others", "files", sum(unused.values()), unused)] if unused else []
     print(*accounts, sep="\n")

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch.cli import prepare as commands
-from tfbigbatch.data.left_out import Account
+from tfbigbatch.data.left_out import account
 from tfbigbatch.data.translation import prepare
 from tfbigbatch.data.translation.prepare import REFUSALS, Options
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     print(f"{flag.output_dir} {'holds this already' if already else 'is prepared'}:")
     for split in splits:
         counts = content["counts"][split]
-        print(Account(split, "pairs", counts["lines"], {words: counts[name] for name, words in REFUSALS.items()}))
+        print(account(split, "pairs", counts["lines"], {words: counts[name] for name, words in REFUSALS.items()}))
         print(
             f"  {counts['source_pieces']:,} and {counts['target_pieces']:,} pieces; {counts['cut']:,} sentences were "
             "cut to --max_eval_length"

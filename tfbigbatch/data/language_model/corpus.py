@@ -9,16 +9,18 @@ from __future__ import annotations
 import array
 import collections
 import dataclasses
+import functools
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import stored_tokens, text_files
+from tfbigbatch.data import stored_tokens, text_files, text_preparation
 from tfbigbatch.data.records import manifest as manifests
+from tfbigbatch.data.records import preparation
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
 from tfbigbatch.utils.home import expanded
@@ -102,51 +104,51 @@ def prepare(
 
     Args:
       texts: paths of UTF-8 texts for 'train', 'valid' and 'test'.
-      output_dir: the prepared folder; created if missing.
+      output_dir, overwrite: see `preparation.prepare`, as for the result.
       vocabulary_size: words to keep, with <eos> and <unk>; None for all words of the training text.
-      overwrite: replace a folder that was prepared from other texts or with another size.
-
-    Returns:
-      The manifest; and True if the folder held this corpus already.
 
     Raises:
-      ValueError: a text is missing, empty or not UTF-8; or the folder holds another corpus.
+      ValueError: a text is missing, empty or not UTF-8; or as `preparation.prepare`.
     """
     if vocabulary_size is not None and vocabulary_size < 2:
         raise InputError(
             f"--vocabulary_size={vocabulary_size}: expected 2 or more, since {END_OF_LINE} and {UNKNOWN} count."
         )
-    sources = {split: {"file": os.path.basename(texts[split]), "sha256": _sha256(texts[split])} for split in SPLITS}
-    asked = {"sources": sources, "asked_vocabulary_size": vocabulary_size}
-    before, path = manifests.read(output_dir, KIND), os.path.join(output_dir, manifests.MANIFEST)
-    if before and not overwrite and all(before.get(name) == value for name, value in asked.items()):
-        return before, True
-    if os.path.exists(path) and not (before and overwrite):
-        raise InputError(
-            f"--output_dir={output_dir} holds a corpus of other texts or of another vocabulary size, or another set. "
-            "Choose another folder, or pass --overwrite."
-        )
-    words = _vocabulary(texts["train"], vocabulary_size)
-    encoded = {split: _encode(texts[split], words) for split in SPLITS}
-    try:
-        os.makedirs(output_dir, exist_ok=True)
-        if before is not None:
-            # A crash from here on leaves no folder that mixes two corpora.
-            os.remove(path)
-    except OSError as error:
-        raise InputError(f"--output_dir={output_dir} cannot be written: {error.strerror or error}.") from None
-    lines = "".join(f"{word}\n" for word in words).encode()
-    stored_tokens.write(output_dir, _VOCABULARY, lines)
-    digests = {split: stored_tokens.write_array(output_dir, f"{split}.npy", ids) for split, (ids, _) in encoded.items()}
-    fields: dict[str, Any] = {
-        **asked,
-        "vocabulary_size": len(words),
-        "tokens": {split: len(tokens) for split, (tokens, _) in encoded.items()},
-        "unknown": {split: unknown for split, (_, unknown) in encoded.items()},
-        "sha256": {**digests, "vocabulary": hashlib.sha256(lines).hexdigest()},
-    }
-    manifests.save(output_dir, KIND, {}, fields)
-    return manifests.read(output_dir, KIND) or {}, False
+    return preparation.prepare(_Texts(texts, vocabulary_size), output_dir, processes=1, overwrite=overwrite)
+
+
+class _Texts(preparation.Preparation):
+    """The preparation of three texts; a task is the name of a split, its result the ids and the words made <unk>."""
+
+    kind, load, unit, splits = KIND, staticmethod(load), "text", ()
+
+    def __init__(self, texts: Mapping[str, str], vocabulary_size: int | None) -> None:
+        self._texts, self._size = texts, vocabulary_size
+        paths = [texts[split] for split in SPLITS]
+        rows = text_preparation.rows_of(list(map(os.path.basename, paths)), paths)
+        options = {"vocabulary_size": vocabulary_size}
+        self.fingerprint = preparation.fingerprint(texts["train"], KIND.content, options, None, rows)
+
+    def tasks(self, folder: str, say: Callable[[str], object]) -> Sequence[str]:
+        self._words = _vocabulary(self._texts["train"], self._size)
+        return SPLITS
+
+    @property
+    def function(self) -> Callable[[str, Callable[[], None]], tuple[np.ndarray, int]]:
+        return functools.partial(_encode, self._texts, self._words)
+
+    def save(self, folder: str, results: dict[str, tuple[np.ndarray, int]], say: Callable[[str], object]) -> None:
+        lines = "".join(f"{word}\n" for word in self._words).encode()
+        stored_tokens.write(folder, _VOCABULARY, lines)
+        digests = {name: stored_tokens.write_array(folder, f"{name}.npy", ids) for name, (ids, _) in results.items()}
+        fields = {
+            **self.fingerprint,
+            "vocabulary_size": len(self._words),
+            "tokens": {split: len(ids) for split, (ids, _) in results.items()},
+            "unknown": {split: unknown for split, (_, unknown) in results.items()},
+            "sha256": {**digests, "vocabulary": hashlib.sha256(lines).hexdigest()},
+        }
+        manifests.save(folder, KIND, {}, fields)
 
 
 def _vocabulary(path: str, size: int | None) -> dict[str, int]:
@@ -163,31 +165,24 @@ def _vocabulary(path: str, size: int | None) -> dict[str, int]:
     return {word: number for number, word in enumerate(ordered)}
 
 
-def _encode(path: str, words: Mapping[str, int]) -> tuple[np.ndarray, int]:
+def _encode(
+    texts: Mapping[str, str], words: Mapping[str, int], split: str, tick: Callable[[], None]
+) -> tuple[np.ndarray, int]:
     """(int32 ids, number of words replaced by <unk>)."""
-    unknown_number, unknown, numbers = words[UNKNOWN], 0, array.array("i")
-    for line in _lines(path):
+    unknown, numbers = words[UNKNOWN], array.array("i")
+    replaced = 0
+    for line in _lines(texts[split]):
         for word in line:
             number = words.get(word)
             if number is None:
-                number, unknown = unknown_number, unknown + 1
+                number, replaced = unknown, replaced + 1
             numbers.append(number)
-    return np.frombuffer(numbers, np.intc).astype(np.int32), unknown
+    if not numbers:
+        raise InputError(f"{texts[split]} is empty. Expected a plain text, such as the Mikolov file ptb.train.txt.")
+    tick()
+    return np.frombuffer(numbers, np.intc).astype(np.int32), replaced
 
 
 def _lines(path: str) -> Iterator[list[str]]:
     """The words of each line, and <eos>."""
     return ([*line.split(), END_OF_LINE] for line in text_files.lines(path))
-
-
-def _sha256(path: str) -> str:
-    expected = "Expected three plain texts, such as the Mikolov files ptb.train.txt, ptb.valid.txt and ptb.test.txt."
-    try:
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            size = file.tell()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}. {expected}") from None
-    if size == 0:
-        raise InputError(f"{path} is empty. {expected}")
-    return digest

@@ -11,7 +11,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -136,31 +136,16 @@ def prepare(
     )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Scan:
-    """The size and layout of a text.
-
-    Attributes:
-      lines: number of lines.
-      bytes: decompressed size.
-      offsets: int64 [grains], byte of the decompressed file at which each grain begins.
-    """
+class Scan(NamedTuple):
+    """The lines of a text, its decompressed bytes, and those at which each grain begins, int64 [grains]."""
 
     lines: int
     bytes: int
     offsets: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Lines:
-    """The content of a shard: consecutive lines of two parallel texts.
-
-    Attributes:
-      pair: paths of the source and target text.
-      offsets: bytes of the decompressed texts at which the lines begin.
-      first: number of the first line, from 1.
-      count: number of lines.
-    """
+class Lines(NamedTuple):
+    """Consecutive lines of two parallel texts: paths, bytes at which they begin, the first one's number, from 1."""
 
     pair: tuple[str, str]
     offsets: tuple[int, int]
@@ -177,9 +162,6 @@ class Texts(TextPreparation):
     def __init__(self, splits: Splits, options: Options) -> None:
         self.splits = self._pairs = splits
         paths = list(dict.fromkeys(path for pairs in splits.values() for pair in pairs for path in pair))
-        missing = [path for path in paths if not os.path.isfile(path)]
-        if missing:
-            raise InputError(f"{missing[0]}: no such file. Name the files as --source_files=a.en,b.en.gz.")
         contents = {name: [list(map(os.path.basename, pair)) for pair in pairs] for name, pairs in splits.items()}
         super().__init__(paths[0], options, list(map(os.path.basename, paths)), paths, contents)
 

@@ -11,7 +11,6 @@ ambiguous quote belongs to the sentence before.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import itertools
@@ -193,20 +192,15 @@ def find(source: str) -> tuple[list[str], list[str], dict[str, int]]:
     """
     if os.path.isfile(source):
         return [os.path.basename(source)], [os.path.abspath(source)], {}
-    found, unused = [], collections.Counter[str]()
-    for folder, _, files in os.walk(source):
-        names = [os.path.relpath(os.path.join(folder, name), source) for name in files]
-        unused[left_out.HIDDEN] += sum(map(left_out.is_hidden, names))
-        shown = [name for name in names if not left_out.is_hidden(name)]
-        texts = [name for name in shown if _NAME.fullmatch(os.path.basename(name))]
-        unused[_NO_TEXT] += len(shown) - len(texts)
-        found += texts
-    if not found:
+    walk = ((folder, name) for folder, _, names in os.walk(source) for name in names)
+    found = sorted(os.path.relpath(os.path.join(folder, name), source) for folder, name in walk)
+    shown = [name for name in found if not left_out.is_hidden(name)]
+    texts = [name for name in shown if _NAME.fullmatch(os.path.basename(name))]
+    if not texts:
         problem = "holds no such file" if os.path.isdir(source) else "does not exist"
         raise InputError(f"--source={source} {problem}. Understood is: {UNDERSTOOD}")
-    found.sort()
-    paths = [os.path.abspath(os.path.join(source, name)) for name in found]
-    return found, paths, {reason: count for reason, count in unused.items() if count}
+    unused = {left_out.HIDDEN: len(found) - len(shown), _NO_TEXT: len(shown) - len(texts)}
+    return texts, [os.path.abspath(os.path.join(source, name)) for name in texts], unused
 
 
 def scan(path: str, tick: Callable[[], None]) -> Scan:
