@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tfbigbatch.data.finetuning import glue, race, squad, squad_decoding
+from tfbigbatch.data.finetuning import glue, race, squad
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.base import fact
@@ -266,7 +266,7 @@ class BertSquad(FineTuning):
           outputs: 'start_positions' and 'end_positions', each float32 [windows, T].
         """
         data = self._data
-        answers = squad_decoding.decode(
+        predictions, odds = squad.decode(
             self._windows,
             outputs["start_positions"],
             outputs["end_positions"],
@@ -276,8 +276,7 @@ class BertSquad(FineTuning):
             threshold=data["no_answer_threshold"],
         )
         texts = squad.answer_texts(self._windows.questions)
-        odds = answers.no_answer_odds if data["no_answer"] else None
-        found = squad_scores.scores(texts, answers.predictions, no_answer=data["no_answer"], odds=odds)
+        found = squad_scores.scores(texts, predictions, no_answer=data["no_answer"], odds=odds or None)
         return {name: value for name, value in found.items() if not name.endswith(("total", "unanswered"))}
 
 

@@ -112,7 +112,7 @@ def test_what_cannot_be_read_is_refused(tmp_path, name, split, lines, said):
     folder = write(tmp_path, name, split, *lines)
     with pytest.raises(ValueError, match=said):
         glue.read(folder, name, split)
-    with pytest.raises(ValueError, match="train.tsv cannot be read: No such file or directory. Expected GLUE's folder"):
+    with pytest.raises(ValueError, match="train.tsv cannot be read: No such file or directory. Fetch"):
         glue.read(folder, "RTE", "train")
 
 

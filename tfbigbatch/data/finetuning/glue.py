@@ -148,7 +148,7 @@ def read_predictions(file: str, name: str) -> list[float]:
         or the indices are not 0, 1, 2 and so on.
     """
     chosen = task(name)
-    lines = _lines(file, "Expected a file of predictions.")
+    lines = _lines(file)
     header = lines.pop(0)[1] if lines else []
     if header[:2] != ["index", "prediction"]:
         raise InputError(f"{file} begins with {' '.join(header)!r}; expected the columns 'index' and 'prediction'.")
@@ -166,13 +166,10 @@ def read_predictions(file: str, name: str) -> list[float]:
     return [found[index] for index in range(len(lines))]
 
 
-def _lines(file: str, expected: str = "Expected GLUE's folder as --data_dir.") -> list[tuple[int, list[str]]]:
+def _lines(file: str) -> list[tuple[int, list[str]]]:
     """(line number, cells) of each line. Quotes are ordinary characters: GLUE's texts have unbalanced ones."""
-    try:
-        with open(file, "rb") as opened:
-            content = opened.read()
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}. {expected}") from None
+    with text_files.opened(file) as opened:
+        content = opened.read()
     # A text may contain a carriage return; MRPC's header begins with a byte order mark.
     lines = text_files.decoded(content, file).split("\n")
     return [(number, line.rstrip("\r").split("\t")) for number, line in enumerate(lines, 1) if line.rstrip("\r")]

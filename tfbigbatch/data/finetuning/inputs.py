@@ -115,7 +115,7 @@ def to_train(windows: squad.Windows, source: str) -> Arrays:
 
 
 def to_evaluate(windows: squad.Windows, source: str) -> Arrays:
-    """All windows of SQuAD in order, as `squad_decoding.decode` expects their logits."""
+    """All windows of SQuAD in order, as `squad.decode` expects their logits."""
     return _features(windows, np.arange(len(windows)), source)
 
 

@@ -1,11 +1,13 @@
-"""SQuAD, versions 1.1 and 2: questions read from JSON, and BERT's windows of question and paragraph.
+"""SQuAD, versions 1.1 and 2: questions read from JSON, BERT's windows of question and paragraph, answers from logits.
 
-A paragraph longer than a window is read in overlapping windows. The windows and the maximum-context rule are those of
-BERT's run_squad.py (Devlin et al. 2019, section 4.2). Importing this module does not import TensorFlow.
+A paragraph longer than a window is read in overlapping windows. All rules are those of BERT's run_squad.py (Devlin et
+al. 2019, sections 4.2 and 4.3), but an answer's text is a slice of the paragraph by token offsets, where that code
+aligns two texts. Importing this module does not import TensorFlow.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -51,48 +53,39 @@ def read(path: str, first_article: int = 0, last_article: int | None = None) -> 
     Raises:
       ValueError: the file cannot be read, has another structure, has no question in this range, or repeats an id.
     """
-    content = files.read_json(path)
+    content, questions = files.read_json(path), []
     try:
-        articles = content["data"][first_article:last_article]
-        paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
-    except (KeyError, TypeError) as error:
+        for article in content["data"][first_article:last_article]:
+            for paragraph in article["paragraphs"]:
+                questions += [_question(paragraph["context"], entry) for entry in paragraph["qas"]]
+    # OverflowError: Python's JSON reader accepts infinity.
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        before = f" behind question {questions[-1].id!r}" if questions else ""
         raise InputError(
-            f"{path} is not of SQuAD's form ({error!r}); expected a 'data' list of articles with 'paragraphs'."
+            f"{path} is not of SQuAD's form{before} ({error!r}); expected 'data' of articles with 'paragraphs' of "
+            "'context' and 'qas', each with 'id', 'question' and 'answers' of 'text' and 'answer_start'."
         ) from None
-    questions, seen = [], set()
-    for paragraph in paragraphs:
-        for question in _of_paragraph(path, paragraph):
-            if question.id in seen:
-                raise InputError(f"{path}: question id {question.id!r} occurs twice; ids must be unique.")
-            seen.add(question.id)
-            questions.append(question)
     if not questions:
         raise InputError(f"{path} holds no question in its articles {first_article} to {last_article or 'the last'}.")
+    [(most, count)] = collections.Counter(question.id for question in questions).most_common(1)
+    if count > 1:
+        raise InputError(f"{path}: question id {most!r} occurs {count} times; ids must be unique.")
     return questions
+
+
+def _question(context: str, entry: Any) -> Question:
+    # v2 stores plausible wrong answers of impossible questions under another key.
+    answers = tuple((answer["text"], int(answer["answer_start"])) for answer in entry.get("answers", ()))
+    texts = (entry["id"], entry["question"], context, *(text for text, _ in answers))
+    strange = [text for text in texts if not isinstance(text, str)]
+    if strange:
+        raise TypeError(f"{str(strange[0])[:60]} in place of a text")
+    return Question(entry["id"], entry["question"], context, answers, bool(entry.get("is_impossible", False)))
 
 
 def answer_texts(questions: Sequence[Question]) -> dict[str, list[str]]:
     """The texts of the answers by question id, as `tasks.scores.squad` takes them."""
     return {question.id: [text for text, _ in question.answers] for question in questions}
-
-
-def _of_paragraph(path: str, paragraph: Any) -> Iterator[Question]:
-    try:
-        context = paragraph["context"]
-        for entry in paragraph["qas"]:
-            # v2 stores plausible wrong answers of impossible questions under another key.
-            answers = tuple((answer["text"], int(answer["answer_start"])) for answer in entry.get("answers", ()))
-            texts = (entry["id"], entry["question"], context, *(text for text, _ in answers))
-            strange = [text for text in texts if not isinstance(text, str)]
-            if strange:
-                raise TypeError(f"{str(strange[0])[:60]} in place of a text")
-            yield Question(entry["id"], entry["question"], context, answers, bool(entry.get("is_impossible", False)))
-    # OverflowError: Python's JSON reader accepts infinity.
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(
-            f"{path}: a question about {str(paragraph)[:60]!r}... is not of SQuAD's form ({error!r}); expected "
-            "'id', 'question' and 'answers' of 'text' and 'answer_start'."
-        ) from None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -240,3 +233,94 @@ def _most_context(
         best = np.zeros(max_seq_length, bool)
         best[first_position : first_position + length] = context[:, first : first + length].argmax(axis=0) == row
         yield best
+
+
+def decode(
+    windows: Windows,
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+    *,
+    n_best_size: int = 20,
+    max_answer_length: int = 30,
+    no_answer: bool = False,
+    threshold: float = 0.0,
+) -> tuple[dict[str, str], dict[str, float]]:
+    """The answers to the questions of some windows.
+
+    In each window the `n_best_size` best starts are paired with the `n_best_size` best ends. A pair counts if both are
+    in the paragraph, the end is not before the start, the answer is not too long, and the start has its maximum context
+    in this window. The pair with the largest sum of logits over all windows of a question wins.
+
+    Args:
+      windows: the windows.
+      start_logits, end_logits: float [n, T], in the order of the windows.
+      n_best_size: starts and ends considered in each window.
+      max_answer_length: maximum tokens in an answer.
+      no_answer: True if a question may have no answer, as in v2; the score of none is the sum of the logits at [CLS],
+        the smallest over the windows.
+      threshold: with `no_answer`, a question has no answer where its odds are greater.
+
+    Returns:
+      The answers by question id, empty for none; and with `no_answer` the odds of none, its score minus the answer's.
+
+    Raises:
+      ValueError: the logits are not [n, T] or not finite, or a size is less than 1.
+    """
+    start_logits, end_logits = (
+        _checked(name, logits, windows) for name, logits in (("start", start_logits), ("end", end_logits))
+    )
+    if n_best_size < 1 or max_answer_length < 1:
+        raise InputError(
+            f"n_best_size={n_best_size}, max_answer_length={max_answer_length}: expected 1 or more of both."
+        )
+    last = np.cumsum(np.bincount(windows.question, minlength=len(windows.questions)))
+    predictions, odds = {}, {}
+    for number, question in enumerate(windows.questions):
+        rows = range(last[number - 1] if number else 0, last[number])
+        found = [
+            _of_window(windows, row, start_logits[row], end_logits[row], n_best_size, max_answer_length) for row in rows
+        ]
+        text, score = _best(question, np.concatenate([np.zeros((0, 3)), *found]), windows.offsets[number])
+        if no_answer:
+            none = min((float(start_logits[row, 0] + end_logits[row, 0]) for row in rows), default=0.0)
+            odds[question.id] = none - score
+            text = "" if none - score > threshold else text
+        predictions[question.id] = text
+    return predictions, odds
+
+
+def _of_window(
+    windows: Windows, row: int, starts: np.ndarray, ends: np.ndarray, n_best_size: int, max_answer_length: int
+) -> np.ndarray:
+    """float64 [pairs, 3]: first and last token in the paragraph, and the sum of the logits, of the valid pairs."""
+    # Stable: the earlier of equal logits wins.
+    start, end = (np.argsort(-logits, kind="stable")[:n_best_size] for logits in (starts, ends))
+    first = windows.first_position[row]
+    start = start[windows.most_context[row, start]]
+    end = end[(end >= first) & (end < first + windows.tokens[row])]
+    length = end[np.newaxis] - start[:, np.newaxis] + 1
+    one, other = np.nonzero((length >= 1) & (length <= max_answer_length))
+    start, end = start[one], end[other]
+    to_token = windows.first_token[row] - first
+    return np.stack([start + to_token, end + to_token, starts[start] + ends[end]], axis=1).astype(np.float64)
+
+
+def _best(question: Question, candidates: np.ndarray, offsets: np.ndarray) -> tuple[str, float]:
+    """The text and the score of the best candidate with a text, the first of equal ones; ('', 0) if there is none."""
+    for first, last, score in candidates[np.argsort(-candidates[:, 2], kind="stable")]:
+        text = question.context[offsets[int(first), 0] : offsets[int(last), 1]]
+        if text:
+            return text, float(score)
+    return "", 0.0
+
+
+def _checked(name: str, logits: np.ndarray, windows: Windows) -> np.ndarray:
+    logits, expected = np.asarray(logits, np.float64), windows.most_context.shape
+    if logits.shape != expected:
+        raise InputError(
+            f"{name} logits of {list(logits.shape)}; expected {list(expected)}, one row per window, in order."
+        )
+    wrong = np.flatnonzero(~np.isfinite(logits).all(axis=1))
+    if wrong.size:
+        raise InputError(f"the {name} logits of window {wrong[0]} are not finite ({wrong.size} such windows).")
+    return logits
