@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tfbigbatch.data import text_files
 from tfbigbatch.errors import InputError, nearest
@@ -17,6 +19,7 @@ from tfbigbatch.errors import InputError, nearest
 _MAX_BAD_FRACTION = 0.01
 # Bad rows that an error names.
 _SHOWN = 3
+_SCORE = re.compile(r"\d+(\.\d*)?", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,19 +54,15 @@ TASKS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """The rows of a file, in order.
-
-    Attributes:
-      texts: one or two texts of each row.
-      labels: class numbers (int) or similarities (float); None where the file has no labels.
-      bad: descriptions of the rows left out, with line and reason.
-    """
+class Rows(NamedTuple):
+    """The rows of a file, in order."""
 
     texts: list[tuple[str, ...]]
+    """One or two texts of each row."""
     labels: list[float] | None
+    """Class numbers (int) or similarities (float); None where the file has no labels."""
     bad: tuple[str, ...]
+    """The rows left out, with line and reason."""
 
 
 def task(name: str) -> Task:
@@ -107,12 +106,14 @@ def read(data_dir: str | None, name: str, split: str) -> Rows:
       ValueError: the file cannot be read, lacks a column, has no rows, more than 1% bad rows, or any in a test set.
     """
     chosen, file = task(name), path(data_dir, name, split)
-    lines = _lines(file)
-    test = split.startswith("test")
+    lines, test = _lines(file), split.startswith("test")
     columns: Sequence[str] = chosen.columns
     if test or not columns:
         columns = lines.pop(0)[1] if lines else ()
-    wanted = [*chosen.texts, *([] if test and chosen.label not in columns else [chosen.label])]
+    if not lines:
+        raise InputError(f"{file} holds no rows. Fetch the file again.")
+    labelled = not test or chosen.label in columns
+    wanted = (*chosen.texts, chosen.label) if labelled else chosen.texts
     missing = [column for column in wanted if column not in columns]
     if missing:
         raise InputError(f"{file} lacks the column {missing[0]!r}; expected {', '.join(wanted)} in its header.")
@@ -120,21 +121,19 @@ def read(data_dir: str | None, name: str, split: str) -> Rows:
     texts, labels, bad = [], [], []
     for number, cells in lines:
         try:
-            row_texts, label = _row(chosen, cells, indices, len(columns))
+            if len(cells) != len(columns):
+                raise ValueError(f"{len(cells)} cells, expected {len(columns)}")
+            row = tuple(cells[index] for index in indices)
+            if labelled:
+                labels.append(_label(chosen, row[-1]))
+            texts.append(row[: len(chosen.texts)])
         except ValueError as reason:
             bad.append(f"line {number}: {reason}")
-            continue
-        texts.append(row_texts)
-        labels.append(label)
-    if not lines:
-        raise InputError(f"{file} holds no rows. Fetch the file again.")
     if len(bad) > (0 if test else _MAX_BAD_FRACTION * len(lines)):
         raise InputError(
-            f"{file}: {len(bad):,} of {len(lines):,} rows are bad"
-            f"{''.join(f'; {words}' for words in bad[:_SHOWN])}. Fetch the file again."
+            f"{file}: {len(bad):,} of {len(lines):,} rows are bad; {'; '.join(bad[:_SHOWN])}. Fetch the file again."
         )
-    known = [label for label in labels if label is not None]
-    return Rows(texts, known if chosen.label in wanted else None, tuple(bad))
+    return Rows(texts, labels if labelled else None, tuple(bad))
 
 
 def read_predictions(file: str, name: str) -> list[float]:
@@ -175,23 +174,11 @@ def _lines(file: str) -> list[tuple[int, list[str]]]:
     return [(number, line.rstrip("\r").split("\t")) for number, line in enumerate(lines, 1) if line.rstrip("\r")]
 
 
-def _row(chosen: Task, cells: list[str], indices: list[int], columns: int) -> tuple[tuple[str, ...], float | None]:
-    """(texts, label) of a row; a ValueError says what is wrong with it."""
-    if len(cells) != columns:
-        raise ValueError(f"{len(cells)} cells, expected {columns}")
-    texts = tuple(cells[index] for index in indices[: len(chosen.texts)])
-    return texts, _label(chosen, cells[indices[-1]]) if len(indices) > len(chosen.texts) else None
-
-
 def _label(chosen: Task, cell: str) -> float:
     if chosen.classes is not None:
         if cell not in chosen.classes:
             raise ValueError(f"label {cell!r}, expected {' or '.join(chosen.classes)}")
         return chosen.classes.index(cell)
-    try:
-        score = float(cell)
-    except ValueError:
-        score = -1.0
-    if not 0 <= score <= 5:
+    if not _SCORE.fullmatch(cell) or float(cell) > 5:
         raise ValueError(f"score {cell!r}, expected 0 to 5")
-    return score
+    return float(cell)

@@ -8,7 +8,7 @@ from absl import logging
 from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
 from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.data.tokenizer import Tokenizer
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
 
 # Bad rows and lost answers that a log names.
 _SHOWN = 5
@@ -67,32 +67,24 @@ def of_race(
       Arrays, int32 [n, 4, T], labelled with the right option, int32 [n]; and the levels, an array of [n] texts.
 
     Raises:
-      ValueError: as `race.read`; max_seq_length is too small; the level is unknown; or there are fewer questions.
+      ValueError: as `race.read`; max_seq_length is too small; or there are fewer questions.
     """
-    levels = ("all", *race.LEVELS)
-    if level not in levels:
-        raise InputError(f"RACE has no level {level!r}. {nearest(level, levels)}")
-    chosen = [question for question in race.read(data_dir, split) if level in ("all", question.level)]
+    chosen = race.read(data_dir, split, level)
     if not 0 <= questions <= len(chosen):
         raise InputError(
             f"{questions:,} questions of RACE, {split}, {level}: there are {len(chosen):,}. Give 0 for all, or fewer."
         )
     if questions:
         chosen = [chosen[number * len(chosen) // questions] for number in range(questions)]
-    articles = {
-        article: np.array(tokenizer.ids(article), np.int32) for article in {question.article for question in chosen}
-    }
+    articles = {article: np.array(tokenizer.ids(article), np.int32) for article in {each.article for each in chosen}}
     passages = [articles[question.article] for question in chosen for _ in question.options]
     choices = [tokenizer.ids(question.filled(option)) for question in chosen for option in question.options]
     packed = text_pairs.pack(tokenizer.vocabulary, passages, choices, max_seq_length)
     shape = (len(chosen), len(race.OPTIONS), max_seq_length)
-    features = Arrays(
-        {name: array.reshape(shape) for name, array in packed.items()},
-        np.array([question.answer for question in chosen], np.int32),
-        len(race.OPTIONS),
-        f"RACE, {split}",
-    )
-    return features, np.array([question.level for question in chosen])
+    inputs = {name: array.reshape(shape) for name, array in packed.items()}
+    answers = np.array([question.answer for question in chosen], np.int32)
+    levels = np.array([question.level for question in chosen])
+    return Arrays(inputs, answers, len(race.OPTIONS), f"RACE, {split}"), levels
 
 
 def to_train(windows: squad.Windows, source: str) -> Arrays:

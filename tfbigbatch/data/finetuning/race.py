@@ -49,21 +49,24 @@ class Question:
         return filled if blanks else f"{self.text} {option}"
 
 
-def read(source: str | None, split: str) -> list[Question]:
+def read(source: str | None, split: str, level: str = "all") -> list[Question]:
     """The questions of a split: middle schools first, passages in the order of their file names.
 
     Args:
       source: RACE's tar file, or a folder with RACE.tar.gz or RACE-train.tar.gz and so on.
       split: 'train', 'dev' or 'test'.
+      level: 'middle', 'high' or 'all'.
 
     Raises:
-      ValueError: the split is unknown, there is no such source, or a file is damaged or has another structure.
+      ValueError: the split or level is unknown, there is no such source, or a file is damaged or of another structure.
     """
-    if split not in SPLITS:
-        raise InputError(f"RACE has no split {split!r}. {nearest(split, SPLITS)}")
+    levels = {"all": LEVELS, **{each: (each,) for each in LEVELS}}
+    for kind, name, known in (("split", split, SPLITS), ("level", level, levels)):
+        if name not in known:
+            raise InputError(f"RACE has no {kind} {name!r}. {nearest(name, known)}")
     if source is None:
         raise InputError(f"--data_dir is missing. {_EXPECTED}")
-    files = _files(source, split)
+    files = [file for file in _files(source, split) if file[0] in levels[level]]
     if not files:
         raise InputError(f"{source} holds no passage of {split}. {_EXPECTED}")
     order = sorted(files, key=lambda file: (LEVELS.index(file[0]), file[1]))

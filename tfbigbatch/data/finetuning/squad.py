@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -156,16 +156,20 @@ def windows(
     for index, question in enumerate(questions):
         query = tokenizer.ids(question.text)[:max_query_length]
         ids, offsets = encoded[question.context]
-        span = _answer_span(question, offsets)
-        if span is None and question.answers:
+        answer = _answer_span(question, offsets)
+        if answer is None and question.answers:
             lost.append(question.id)
         first_position = len(query) + 2
         spans = _spans(len(ids), max_seq_length - len(query) - 3, doc_stride)
-        for (first, length), most in zip(spans, _most_context(spans, len(ids), first_position, max_seq_length)):
+        most_context.extend(_most_context(spans, len(ids), first_position, max_seq_length))
+        for first, length in spans:
             queries.append(query)
             parts.append(ids[first : first + length])
-            rows.append((index, first_position, first, length, *_positions(span, first_position, first, length)))
-            most_context.append(most)
+            start, end = answer or (UNKNOWN, UNKNOWN)
+            if answer:
+                inside = first <= start and end < first + length
+                start, end = (place - first + first_position if inside else 0 for place in answer)
+            rows.append((index, first_position, first, length, start, end))
     columns = np.array(rows, np.int32).reshape(-1, 6).T
     return Windows(
         list(questions),
@@ -196,15 +200,6 @@ def _answer_span(question: Question, offsets: np.ndarray) -> tuple[int, int] | N
     return (first, last) if first <= last else None
 
 
-def _positions(span: tuple[int, int] | None, first_position: int, first: int, length: int) -> tuple[int, int]:
-    """Start and end position of an answer in the window that begins at token `first`."""
-    if span is None:
-        return UNKNOWN, UNKNOWN
-    if span[0] < first or span[1] >= first + length:
-        return 0, 0
-    return span[0] - first + first_position, span[1] - first + first_position
-
-
 def _spans(tokens: int, room: int, stride: int) -> list[tuple[int, int]]:
     """The windows over a paragraph as (first token, number of tokens)."""
     spans, first = [], 0
@@ -217,10 +212,8 @@ def _spans(tokens: int, room: int, stride: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _most_context(
-    spans: list[tuple[int, int]], tokens: int, first_position: int, max_seq_length: int
-) -> Iterator[np.ndarray]:
-    """For each window bool [T]: True for the tokens that no other window gives more context.
+def _most_context(spans: list[tuple[int, int]], tokens: int, first_position: int, max_seq_length: int) -> np.ndarray:
+    """bool [windows, T]: True for the tokens that no other window gives more context.
 
     Context is the smaller number of tokens to the left or right, plus 1% of the window's length, so that the longer of
     two equal windows wins; the earlier one wins a tie.
@@ -229,10 +222,11 @@ def _most_context(
     for row, (first, length) in enumerate(spans):
         index = np.arange(length)
         context[row, first : first + length] = np.minimum(index, length - 1 - index) + 0.01 * length
+    best = np.zeros((len(spans), max_seq_length), bool)
     for row, (first, length) in enumerate(spans):
-        best = np.zeros(max_seq_length, bool)
-        best[first_position : first_position + length] = context[:, first : first + length].argmax(axis=0) == row
-        yield best
+        most = context[:, first : first + length].argmax(axis=0) == row
+        best[row, first_position : first_position + length] = most
+    return best
 
 
 def decode(
@@ -266,9 +260,16 @@ def decode(
     Raises:
       ValueError: the logits are not [n, T] or not finite, or a size is less than 1.
     """
-    start_logits, end_logits = (
-        _checked(name, logits, windows) for name, logits in (("start", start_logits), ("end", end_logits))
-    )
+    start_logits, end_logits = (np.asarray(logits, np.float64) for logits in (start_logits, end_logits))
+    expected = windows.most_context.shape
+    for name, logits in (("start", start_logits), ("end", end_logits)):
+        if logits.shape != expected:
+            raise InputError(
+                f"{name} logits of {list(logits.shape)}; expected {list(expected)}, one row per window, in order."
+            )
+        wrong = np.flatnonzero(~np.isfinite(logits).all(axis=1))
+        if wrong.size:
+            raise InputError(f"the {name} logits of window {wrong[0]} are not finite ({wrong.size} such windows).")
     if n_best_size < 1 or max_answer_length < 1:
         raise InputError(
             f"n_best_size={n_best_size}, max_answer_length={max_answer_length}: expected 1 or more of both."
@@ -312,15 +313,3 @@ def _best(question: Question, candidates: np.ndarray, offsets: np.ndarray) -> tu
         if text:
             return text, float(score)
     return "", 0.0
-
-
-def _checked(name: str, logits: np.ndarray, windows: Windows) -> np.ndarray:
-    logits, expected = np.asarray(logits, np.float64), windows.most_context.shape
-    if logits.shape != expected:
-        raise InputError(
-            f"{name} logits of {list(logits.shape)}; expected {list(expected)}, one row per window, in order."
-        )
-    wrong = np.flatnonzero(~np.isfinite(logits).all(axis=1))
-    if wrong.size:
-        raise InputError(f"the {name} logits of window {wrong[0]} are not finite ({wrong.size} such windows).")
-    return logits

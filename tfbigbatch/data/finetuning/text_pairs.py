@@ -55,9 +55,8 @@ def pack(
         raise InputError(
             f"max_seq_length={max_seq_length}: expected {2 * special - 1} or more, the special tokens and a token each."
         )
-    shape = (len(firsts), max_seq_length)
-    ids = np.full(shape, vocabulary.padding, np.int32)
-    mask, types = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    ids = np.full((len(firsts), max_seq_length), vocabulary.padding, np.int32)
+    mask, types = np.zeros_like(ids), np.zeros_like(ids)
     for row, first in enumerate(firsts):
         second: Sequence[int] | np.ndarray = [] if seconds is None else seconds[row]
         of_first, of_second = kept(len(first), len(second), room)
@@ -66,9 +65,9 @@ def pack(
         ids[row, of_first + 1] = vocabulary.separate
         length = of_first + 2
         if seconds is not None:
-            ids[row, length : length + of_second] = second[:of_second]
-            ids[row, length + of_second] = vocabulary.separate
-            types[row, length : length + of_second + 1] = 1
-            length += of_second + 1
+            end = length + of_second + 1
+            ids[row, length:end] = [*second[:of_second], vocabulary.separate]
+            types[row, length:end] = 1
+            length = end
         mask[row, :length] = 1
     return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
