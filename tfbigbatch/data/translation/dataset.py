@@ -19,8 +19,8 @@ from tfbigbatch.data.records import random_access, skip_bad
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.skip_bad import BadRecords
 from tfbigbatch.data.translation import length_buckets
-from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.length_buckets import BucketOrder
+from tfbigbatch.data.translation.manifest import SIDES, Manifest
 from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.errors import InputError
 
@@ -57,7 +57,7 @@ class TranslationRecords(Dataset):
     def __init__(
         self,
         split: Split,
-        manifest: translation_manifest.Manifest,
+        manifest: Manifest,
         *,
         most_shapes: int = 5,
         block: int = 50,
@@ -89,7 +89,7 @@ class TranslationRecords(Dataset):
         )
 
     @property
-    def tokens_per_example(self) -> float | None:
+    def tokens_per_example(self) -> float:
         """Mean number of target tokens in a pair, with END and without padding."""
         return float(self._lengths[:, 1].mean())
 
@@ -99,7 +99,7 @@ class TranslationRecords(Dataset):
     @property
     def batch_slices(self) -> list[Callable[[Any], Any]]:
         """For each bucket a function that slices a training batch to its shape and drops 'bucket'."""
-        return [functools.partial(_slice, shape) for shape in self.shapes]
+        return [lambda batch, shape=shape: _slice(shape, *batch) for shape in self.shapes]
 
     def training_batches(
         self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
@@ -127,11 +127,7 @@ class TranslationRecords(Dataset):
 
         steps = tf.data.Dataset.range(self.evaluation_steps(batch_size))
         batches = self._batches(steps.map(numbers_of), context, batch_size)
-
-        def without_bucket(features: dict[str, tf.Tensor], labels: tf.Tensor, weights: tf.Tensor) -> Any:
-            return {name: value for name, value in features.items() if name != "bucket"}, labels, weights
-
-        return batches.map(without_bucket)
+        return batches.map(functools.partial(_slice, self.shapes[-1]))
 
     def evaluation_steps(self, batch_size: int) -> int:
         return -(-len(self) // batch_size)
@@ -139,7 +135,7 @@ class TranslationRecords(Dataset):
     def _batches(
         self, numbers: tf.data.Dataset, context: tf.distribute.InputContext, batch_size: int
     ) -> tf.data.Dataset:
-        """The per-replica batches of this worker, from the record numbers of global batches, int64 [batch_size]."""
+        """This worker's per-replica batches, from the record numbers of global ones, int64 [batch_size]."""
         skip_bad.check_is_local(self.source)
         options = tf.data.Options()
         options.threading.private_threadpool_size = self._threads
@@ -174,24 +170,22 @@ class TranslationRecords(Dataset):
 
     def _parsed(self, records: tf.Tensor) -> Any:
         """(features, labels, weights) of some records, without 'bucket'."""
-        there, names = tf.strings.length(records) > 0, translation_manifest.SIDES
-        spec = {name: tf.io.FixedLenFeature([], tf.string, "") for name in names}
+        there = tf.strings.length(records) > 0
+        spec = {name: tf.io.FixedLenFeature([], tf.string, "") for name in SIDES}
         # A sentence may be empty, but its features may not be missing.
-        spec |= {f"{name}_length": tf.io.FixedLenFeature([], tf.int64, -1) for name in names}
+        spec |= {f"{name}_length": tf.io.FixedLenFeature([], tf.int64, -1) for name in SIDES}
         parsed = tf.io.parse_example(records, spec)
         (source, source_size), (target, target_size) = (
             self._ids(parsed[name], parsed[f"{name}_length"], there, longest)
-            for name, longest in zip(names, self.shapes[-1])
+            for name, longest in zip(SIDES, self.shapes[-1])
         )
-        source, labels = (_ended(ids, size) for ids, size in ((source, source_size), (target, target_size)))
-        begins = tf.fill([tf.shape(target)[0], 1], BEGIN)
         features = {
-            "source_ids": source,
+            "source_ids": _ended(source, source_size),
             "source_lengths": source_size + 1,
-            "target_ids": tf.concat([begins, target[:, :-1]], axis=1),
+            "target_ids": tf.pad(target[:, :-1], [(0, 0), (1, 0)], constant_values=BEGIN),
         }
         counts = tf.range(self.shapes[-1][1]) <= target_size[:, None]
-        return features, labels, tf.cast(counts & there[:, None], tf.float32)
+        return features, _ended(target, target_size), tf.cast(counts & there[:, None], tf.float32)
 
     def _ids(
         self, content: tf.Tensor, stated: tf.Tensor, there: tf.Tensor, longest: int
@@ -210,10 +204,8 @@ class TranslationRecords(Dataset):
             return tf.identity(ids), tf.identity(size)
 
 
-def _slice(shape: tuple[int, int], batch: Any) -> Any:
-    features, labels, weights = batch
-    sides = ("source_ids", "target_ids")
-    cut = {name: features[name][:, :length] for name, length in zip(sides, shape)}
+def _slice(shape: tuple[int, int], features: Any, labels: tf.Tensor, weights: tf.Tensor) -> Any:
+    cut = {f"{side}_ids": features[f"{side}_ids"][:, :length] for side, length in zip(SIDES, shape)}
     return {**cut, "source_lengths": features["source_lengths"]}, labels[:, : shape[1]], weights[:, : shape[1]]
 
 

@@ -103,10 +103,6 @@ class BucketOrder:
         with tf.init_scope():
             return tf.constant(self.buckets)
 
-    @functools.cached_property
-    def _number_of_buckets(self) -> int:
-        return int(self.buckets.max()) + 1
-
     def position(self, step: int) -> tuple[int, int, int]:
         """(epoch, block, examples of the block used by earlier steps) at which `step` begins, in constant time."""
         position = step * self.batch_size
@@ -125,7 +121,7 @@ class BucketOrder:
         """The example numbers of a block in batch order, int64 [examples]; `epoch` and `block` are int64 scalars."""
         first, steps = self._steps(epoch)
         blocks = self.blocks(epoch)
-        begin, end = first + block * steps // blocks, first + (block + 1) * steps // blocks
+        begin, end = (first + number * steps // blocks for number in (block, block + 1))
         bounds = self._bounds(epoch, tf.range(begin, end + 1), tf.maximum, tf.minimum)
         sizes = bounds[1:] - bounds[:-1]
         examples = order.examples_at(
@@ -133,7 +129,7 @@ class BucketOrder:
         )
         # Partitions in place of sorts: linear in the examples, of which every host orders those of all.
         positions = tf.range(tf.size(examples, tf.int64))
-        by_bucket = _partitioned(positions, tf.gather(self._buckets, examples), self._number_of_buckets)
+        by_bucket = _partitioned(positions, tf.gather(self._buckets, examples), int(self.buckets.max()) + 1)
         batches = self._batches(epoch, block, begin, sizes)
         batch_of = tf.repeat(batches, tf.gather(sizes, batches))
         batch_of_position = tf.scatter_nd(by_bucket[:, tf.newaxis], batch_of, [tf.size(examples, tf.int64)])

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import stored_tokens
+from tfbigbatch.data import stored_tokens, text_files
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation.vocabulary import END, Vocabulary
@@ -67,14 +67,11 @@ class Manifest(stored_tokens.PreparedText):
         Raises:
           ValueError: the set has no texts, or not one per record.
         """
-        found = []
+        found, expected = [], self.splits[split].examples
         for path in text_paths(self.folder, split):
-            try:
-                with files.open_regular(path, encoding="utf-8", newline="\n") as file:
-                    lines = [line.rstrip("\r\n") for line in file]
-            except (OSError, UnicodeDecodeError) as error:
-                raise InputError(f"{path} cannot be read ({error}). {KIND.again}") from None
-            expected = self.splits[split].examples
+            with files.reading_errors(path):
+                content = text_files.decoded(files.read_bytes(path), path)
+            lines = [line.rstrip("\r") for line in content.removesuffix("\n").split("\n")]
             if len(lines) != expected:
                 raise InputError(f"{path} has {len(lines):,} lines; the set has {expected:,} sentences. {KIND.again}")
             found.append(lines)
@@ -97,7 +94,7 @@ def load(folder: str | None) -> Manifest:
         assert folder is not None
         inside = expanded(folder)
         lengths = {
-            name: stored_tokens.read_array(inside, _lengths_name(name), digest, KIND.again)
+            name: stored_tokens.read_array(inside, f"{name}.lengths.npy", digest, KIND.again)
             for name, digest in content["lengths_sha256"].items()
         }
         for path in (path for name in lengths if name != "train" for path in text_paths(inside, name)):
@@ -113,12 +110,8 @@ def save(
 ) -> None:
     """Writes a prepared folder's lengths and manifest, with further fields `about`; see stored_tokens.save."""
     lengths = {
-        name: stored_tokens.write_array(folder, _lengths_name(name), lengths)
+        name: stored_tokens.write_array(folder, f"{name}.lengths.npy", lengths)
         for name, lengths in manifest.lengths.items()
     }
     fields = {**(about or {}), "lengths_sha256": lengths}
     stored_tokens.save(folder, KIND, VOCABULARY, manifest, fields, sha256)
-
-
-def _lengths_name(split: str) -> str:
-    return f"{split}.lengths.npy"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -92,13 +93,8 @@ class Vocabulary:
 
     def text(self, ids: Iterable[int]) -> str:
         """The detokenised line; BEGIN, padding, and everything from END on are dropped."""
-        kept = []
-        for number in ids:
-            if number == END:
-                break
-            if number not in (PAD, BEGIN):
-                kept.append(int(number))
-        return self._pieces.decode(kept)
+        before = itertools.takewhile(lambda number: number != END, ids)
+        return self._pieces.decode([int(number) for number in before if number not in (PAD, BEGIN)])
 
 
 def learn(lines: Iterable[str], size: int) -> Vocabulary:
