@@ -19,13 +19,13 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
 from tfbigbatch.data import text_files
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import read_bytes
+from tfbigbatch.utils.files import read_bytes, reading_errors
 from tfbigbatch.utils.home import expanded
 
 PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -40,19 +40,12 @@ _DROPPED_SPACES = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
 # The characters between white space: Unicode's spaces (Zs), tab, line feed, carriage return, and the separators of
 # lines and paragraphs.
 _STRETCH = re.compile("[^ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
-_CJK = (
-    (0x4E00, 0x9FFF),
-    (0x3400, 0x4DBF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F),
-    (0x2B820, 0x2CEAF),
-    (0xF900, 0xFAFF),
-    (0x2F800, 0x2FA1F),
+_CJK = re.compile(
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f\U0002b820-\U0002ceaf\U0002f800-\U0002fa1f]"
 )
 # A normalised character, and its range in the text.
 _Letter = tuple[str, int, int]
-_Value = TypeVar("_Value")
 
 
 class Vocabulary:
@@ -91,10 +84,8 @@ class Vocabulary:
           ValueError: it cannot be read, or is not one.
         """
         path = expanded(path)
-        try:
+        with reading_errors(f"--vocab_file={path}"):
             text = text_files.decoded(read_bytes(path), f"--vocab_file={path}")
-        except OSError as error:
-            raise InputError(f"--vocab_file={path} cannot be read: {error}.") from None
         # Universal newlines would also split at a lone carriage return, which shifts all ids.
         return cls([line.strip() for line in io.StringIO(text, newline="\n")], path)
 
@@ -188,14 +179,14 @@ def words(stretch: str, lower_case: bool) -> list[str]:
     return ["".join(letter for letter, _, _ in word) for word in _words(stretch, lower_case)]
 
 
-class _Cache(dict[str, _Value], Generic[_Value]):
+class _Cache(dict[str, Any]):
     """A cache of a function of the characters between white space."""
 
-    def __init__(self, function: Callable[[str], _Value]) -> None:
+    def __init__(self, function: Callable[[str], Any]) -> None:
         super().__init__()
         self._function = function
 
-    def __missing__(self, stretch: str) -> _Value:
+    def __missing__(self, stretch: str) -> Any:
         found = self._function(stretch)
         if len(stretch) <= _LONGEST_REMEMBERED:
             if len(self) >= _REMEMBERED:
@@ -230,10 +221,10 @@ def _runs(stretch: str) -> list[list[_Letter]]:
     """The stretch without control characters, split at CJK characters."""
     runs: list[list[_Letter]] = [[]]
     for index, character in enumerate(stretch):
-        code, letter = ord(character), (character, index, index + 1)
-        if any(first <= code <= last for first, last in _CJK):
+        letter = character, index, index + 1
+        if _CJK.match(character):
             runs += [[letter], []]
-        elif code not in (0, 0xFFFD) and unicodedata.category(character) not in ("Cc", "Cf"):
+        elif character not in "\0\ufffd" and unicodedata.category(character) not in ("Cc", "Cf"):
             runs[-1].append(letter)
     return [run for run in runs if run]
 

@@ -51,7 +51,7 @@ def test_what_is_no_model_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="vocab.txt is not a sentencepiece model. Expected the .model file"):
         Vocabulary.load(str(path))
-    with pytest.raises(ValueError, match="nowhere cannot be read: No such file.*Expected a vocabulary"):
+    with pytest.raises(ValueError, match="nowhere cannot be read: No such file"):
         Vocabulary.load(str(tmp_path / "nowhere"))
 
 

@@ -83,26 +83,23 @@ class BertRecords(RecordDataset):
 
     def examples(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None) -> Any:
         if self._manifest.keys:
-            features, masked, weight, next_sentence = self._with_masks(records, self._manifest.keys)
+            inputs, labels, weights, next_sentence = self._with_masks(records, self._manifest.keys)
         else:
             if seed is None:
                 seed, epochs = _EVALUATION_SEED, tf.fill(tf.shape(numbers), tf.constant(_EVALUATION_EPOCH, tf.int64))
-            features, masked, weight, next_sentence = self._without_masks(records, numbers, epochs, seed)
-        labels, weights = {"masked_lm": masked}, {"masked_lm": weight}
-        if self._manifest.next_sentence:
-            labels["next_sentence"] = tf.cast(next_sentence, tf.int32)
-            weights["next_sentence"] = tf.cast(tf.strings.length(records) > 0, tf.float32)
-        return features, labels, weights
+            inputs, labels, weights, next_sentence = self._without_masks(records, numbers, epochs, seed)
+        features = dict(zip(("input_word_ids", "input_mask", "input_type_ids", "masked_lm_positions"), inputs))
+        if not self._manifest.next_sentence:
+            return features, {"masked_lm": labels}, {"masked_lm": weights}
+        there = tf.cast(tf.strings.length(records) > 0, tf.float32)
+        labels = {"masked_lm": labels, "next_sentence": tf.cast(next_sentence, tf.int32)}
+        return features, labels, {"masked_lm": weights, "next_sentence": there}
 
     def _without_masks(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int) -> tuple[Any, ...]:
-        """(features, masked tokens, their weights, next-sentence labels) of records that are masked here."""
+        """(inputs, masked tokens, their weights, next-sentence labels) of records that are masked here."""
         skip_bad.check_is_local(self.source)
-        manifest = self._manifest
-        width, length, predictions = (
-            manifest.id_type.itemsize,
-            manifest.max_seq_length,
-            manifest.max_predictions_per_seq,
-        )
+        manifest, width = self._manifest, self._manifest.id_type.itemsize
+        length, predictions = manifest.max_seq_length, manifest.max_predictions_per_seq
         whole = tf.io.FixedLenFeature([], tf.int64, 0)
         spec = {"ids": tf.io.FixedLenFeature([], tf.string, ""), "first_length": whole, "next_sentence_labels": whole}
         parsed = tf.io.parse_example(records, spec)
@@ -119,19 +116,15 @@ class BertRecords(RecordDataset):
             [tf.int32, tf.int32, tf.int32, tf.float32],
             stateful=False,
         )
-        inputs, positions, masked, weights = (
+        masked, positions, labels, weights = (
             tf.ensure_shape(found, [records.shape[0], size])
             for found, size in zip(drawn, (length, predictions, predictions, predictions))
         )
         places = tf.range(length)
         there = places < sizes[:, None]
-        features = {
-            "input_word_ids": inputs,
-            "input_mask": tf.cast(there, tf.int32),
-            "input_type_ids": tf.cast(there & (places >= first[:, None]), tf.int32),
-            "masked_lm_positions": positions,
-        }
-        return features, masked, weights, parsed["next_sentence_labels"]
+        types = there & (places >= first[:, None])
+        inputs = (masked, tf.cast(there, tf.int32), tf.cast(types, tf.int32), positions)
+        return inputs, labels, weights, parsed["next_sentence_labels"]
 
     def _masked(
         self, seed: int, ids: np.ndarray, first: np.ndarray, sizes: np.ndarray, epochs: np.ndarray, numbers: np.ndarray
@@ -172,13 +165,8 @@ class BertRecords(RecordDataset):
         begins = tf.reduce_all((found["mask"][:, 0] > 0) == (tf.strings.length(records) > 0))
         with tf.control_dependencies([tf.debugging.Assert(begins, ["a record without a token"])]):
             weights = tf.identity(weights)
-        features = {
-            "input_word_ids": found["ids"],
-            "input_mask": found["mask"],
-            "input_type_ids": found["types"],
-            "masked_lm_positions": found["positions"],
-        }
-        return features, found["labels"], weights, found["next_sentence"][:, 0] if manifest.next_sentence else None
+        inputs = tuple(found[name] for name in ("ids", "mask", "types", "positions"))
+        return inputs, found["labels"], weights, found["next_sentence"][:, 0] if manifest.next_sentence else None
 
 
 def _below(limit: int, values: tf.Tensor, what: str) -> tf.Tensor:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tfbigbatch.errors import InputError, missing_extra
-from tfbigbatch.utils.files import read_bytes
+from tfbigbatch.utils.files import read_bytes, reading_errors
 from tfbigbatch.utils.home import expanded
 
 PAD, UNKNOWN, BEGIN, END = range(4)
@@ -69,10 +69,8 @@ class Vocabulary:
           ValueError: it cannot be read, or as above.
         """
         path = expanded(path)
-        try:
+        with reading_errors(path):
             return cls(read_bytes(path), path)
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror or error}. Expected a vocabulary.") from None
 
     def __len__(self) -> int:
         return self._pieces.get_piece_size()
