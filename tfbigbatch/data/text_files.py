@@ -55,22 +55,8 @@ def skip_mark(file: BinaryIO, where: str) -> int:
     return size
 
 
-def raw_lines(path: str, offset: int = 0) -> Iterator[bytes]:
-    """The lines of a file, with their ends, from a byte of the decompressed file on; from 0: behind the mark.
-
-    Raises:
-      ValueError: as `opened` and `skip_mark`.
-    """
-    with opened(path) as file:
-        if offset:
-            file.seek(offset)
-        else:
-            skip_mark(file, path)
-        yield from file
-
-
 def lines(path: str, offset: int = 0, first: int = 1, count: int | None = None) -> Iterator[str]:
-    """The lines of a text, with their ends.
+    """The lines of a text, with their ends, without its byte order mark.
 
     Args:
       path: of the text.
@@ -81,8 +67,13 @@ def lines(path: str, offset: int = 0, first: int = 1, count: int | None = None) 
     Raises:
       ValueError: the file cannot be read, or a line is not UTF-8.
     """
-    for number, line in enumerate(itertools.islice(raw_lines(path, offset), count), first):
-        yield decoded_line(line, path, number)
+    with opened(path) as file:
+        if offset:
+            file.seek(offset)
+        else:
+            skip_mark(file, path)
+        for number, line in enumerate(itertools.islice(file, count), first):
+            yield decoded_line(line, path, number)
 
 
 def decoded_line(line: bytes, path: str, number: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from tfbigbatch.errors import InputError
 
 
 class TextPreparation(preparation.Preparation):
-    """The preparation of texts in shards of ids. A subclass sets the class attributes, and defines the rest.
+    """The preparation of texts in shards of ids. A subclass sets the class attributes, and defines `write` besides.
 
     Args:
       source: path, whose name is the source's.
@@ -47,6 +48,25 @@ class TextPreparation(preparation.Preparation):
             del kept[name]
         kept[self.given] = self.vocabulary and self.vocabulary.digest
         self.fingerprint = preparation.fingerprint(source, self.kind.content, kept, contents, rows_of(names, paths))
+
+    @staticmethod
+    def write(vocabulary_path: str, options: Any, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
+        """Writes a shard; returns its record.
+
+        Args:
+          vocabulary_path: in the folder's progress; its name tells the content.
+          options: of the preparation.
+          shard: of `tasks`.
+          tick: called for each unit; an error that it raises ends the writing.
+
+        Raises:
+          ValueError: a text cannot be read, or the folder cannot be written.
+        """
+        raise NotImplementedError
+
+    @property
+    def function(self) -> Callable[[Any, Callable[[], None]], Any]:
+        return functools.partial(self.write, self.vocabulary_path, self.options)
 
     def scanned(self, scan: Callable[[str, Callable[[], None]], Any], unit: str) -> dict[str, Any]:
         """The results of `scan` by path."""

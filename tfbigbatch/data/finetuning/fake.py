@@ -29,11 +29,12 @@ def pairs(classes: int | None) -> tuple[Arrays, ...]:
     """
     random, made = np.random.RandomState(0), []
     for name, size in _SIZES.items():
-        classes_drawn = random.randint(0, classes or len(_WORDS), size)
-        firsts = [[_id(word), *_sentence(random)] for word in classes_drawn]
-        packed = _packed(firsts, [_sentence(random) for _ in classes_drawn])
-        labels = classes_drawn * np.float32(_BEST / (len(_WORDS) - 1)) if classes is None else classes_drawn
-        made.append(Arrays(packed, labels.astype(np.float32 if classes is None else np.int32), classes, _from(name)))
+        drawn = random.randint(0, classes or len(_WORDS), size)
+        firsts = [_sentence(random, first) for first in drawn]
+        inputs = _packed(firsts, [_sentence(random) for _ in drawn])
+        labels = drawn if classes else drawn * np.float32(_BEST / (len(_WORDS) - 1))
+        labels = labels.astype(np.int32 if classes else np.float32)
+        made.append(Arrays(inputs, labels, classes, f"fake texts, {name}"))
     return tuple(made)
 
 
@@ -45,9 +46,9 @@ def choices(number: int) -> tuple[Arrays, ...]:
         passages = [passage for passage in (_sentence(random) for _ in right) for _ in range(number)]
         begins = random.randint(1, len(_WORDS), (size, number))
         begins[np.arange(size), right] = 0
-        packed = _packed(passages, [[_id(first), *_sentence(random)] for first in begins.reshape(-1).tolist()])
+        packed = _packed(passages, [_sentence(random, first) for first in begins.flat])
         shaped = {key: array.reshape(size, number, MAX_SEQ_LENGTH) for key, array in packed.items()}
-        made.append(Arrays(shaped, right, number, _from(name)))
+        made.append(Arrays(shaped, right, number, f"fake texts, {name}"))
     return tuple(made)
 
 
@@ -74,17 +75,10 @@ def _question(random: np.random.RandomState, name: str, impossible: bool) -> Que
     return Question(name, words[asked], context, ((words[asked + 1], start),))
 
 
-def _sentence(random: np.random.RandomState) -> list[int]:
-    return [_id(word) for word in random.randint(0, len(_WORDS), random.randint(1, _LONGEST))]
-
-
-def _id(word: int) -> int:
-    return len(wordpiece.SPECIAL) + int(word)
+def _sentence(random: np.random.RandomState, *first: int) -> list[int]:
+    words = random.randint(0, len(_WORDS), random.randint(1, _LONGEST))
+    return [len(wordpiece.SPECIAL) + int(word) for word in (*first, *words)]
 
 
 def _packed(firsts: list[list[int]], seconds: list[list[int]]) -> dict[str, np.ndarray]:
     return text_pairs.pack(tokenizer().vocabulary, firsts, seconds, MAX_SEQ_LENGTH)
-
-
-def _from(split: str) -> str:
-    return f"fake texts, {split}"

@@ -45,6 +45,8 @@ REFUSALS = {
     "extreme_ratio": "of lengths that differ by more than --max_ratio",
 }
 """Words for the reasons to leave a training pair out."""
+# Loaded once per process: the path tells the content.
+_vocabulary = functools.lru_cache(1)(Vocabulary.load)
 # Counted in a shard's record: lines, pairs written and left out, pieces written, held-out sentences truncated.
 _COUNTS = ("lines", "pairs", *REFUSALS, "source_pieces", "target_pieces", "cut")
 _Files = tuple[Sequence[str], Sequence[str]]
@@ -78,7 +80,6 @@ class Options:
                 "max_length": (1 <= self.max_length <= _LONGEST, f"1 to {_LONGEST}"),
                 "max_ratio": (self.max_ratio >= 1, "1 or more"),
                 "max_eval_length": (1 <= self.max_eval_length <= _LONGEST, f"1 to {_LONGEST}"),
-                "processes": (self.processes >= 1, "1 or more"),
             },
         )
 
@@ -165,10 +166,6 @@ class Texts(TextPreparation):
         contents = {name: [list(map(os.path.basename, pair)) for pair in pairs] for name, pairs in splits.items()}
         super().__init__(paths[0], options, list(map(os.path.basename, paths)), paths, contents)
 
-    @property
-    def function(self) -> Callable[[Any, Callable[[], None]], Any]:
-        return functools.partial(write, self.vocabulary_path, self.options)
-
     def size(self, task: Shard) -> int:
         return -(-task.content.count // GRAIN)
 
@@ -211,27 +208,28 @@ class Texts(TextPreparation):
 
     def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
         assert self.vocabulary is not None
-        counts, sources = text_preparation.sums(results, _COUNTS), {}
+        counts = text_preparation.sums(results, _COUNTS)
         if not counts["train"]["pairs"]:
             raise InputError(
                 "Every training pair was left out: see --max_length and --max_ratio, and look at the texts."
             )
-        for split, pairs in self._pairs.items():
-            sources[split] = [
-                [{"name": os.path.basename(path), "lines": self._scans[path].lines} for path in pair] for pair in pairs
-            ]
-            if split != "train":
-                # The raw lines, which translations are scored against.
-                for side, path in zip(zip(*pairs), translation_manifest.text_paths(folder, split)):
-                    with stored_tokens.writing(path):
-                        files.atomic_write(path, functools.partial(_copy, side))
+        for split in self._pairs.keys() - {"train"}:
+            # The raw lines, which translations are scored against.
+            for side, path in zip(zip(*self._pairs[split]), translation_manifest.text_paths(folder, split)):
+                with stored_tokens.writing(path):
+                    files.atomic_write(path, functools.partial(_copy, side))
         lengths = {
             split: np.concatenate([files.read_array(_lengths_path(shard)) for shard in results if shard.split == split])
             for split in self._pairs
         }
         manifest = translation_manifest.Manifest(folder, self.vocabulary, shards.splits_of(results), lengths)
-        about = {**self.fingerprint, "texts": sources, "counts": counts}
+        about = {**self.fingerprint, "counts": counts}
         translation_manifest.save(folder, manifest, sha256=shards.digests(results), about=about)
+
+    @staticmethod
+    def write(vocabulary_path: str, options: Options, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
+        counts = dict.fromkeys(_COUNTS, 0)
+        return shards.write(shard, _records(shard, _vocabulary(vocabulary_path), options, counts, tick), counts)
 
 
 def scan(path: str, tick: Callable[[], None]) -> Scan:
@@ -252,22 +250,6 @@ def scan(path: str, tick: Callable[[], None]) -> Scan:
     if not number:
         raise InputError(f"{path} is empty. Expected a text with a sentence a line.")
     return Scan(number, position, np.array(offsets, np.int64))
-
-
-def write(vocabulary_path: str, options: Options, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
-    """Writes a shard and its record, with _COUNTS.
-
-    Args:
-      vocabulary_path: vocabulary.model, in the folder's progress.
-      options: filters.
-      shard: its content is Lines.
-      tick: called after each grain of lines; an error that it raises ends the writing.
-
-    Raises:
-      ValueError: a file cannot be read, a line is not UTF-8, or the folder cannot be written.
-    """
-    counts = dict.fromkeys(_COUNTS, 0)
-    return shards.write(shard, _records(shard, _vocabulary(vocabulary_path), options, counts, tick), counts)
 
 
 def _records(
@@ -336,11 +318,5 @@ def _lengths_path(shard: Shard) -> str:
 def _copy(paths: Sequence[str], to: BinaryIO) -> None:
     """Concatenates decompressed texts into an open file, each terminated by a line end."""
     for path in paths:
-        for line in text_files.raw_lines(path):
-            to.write(line.removesuffix(b"\n") + b"\n")
-
-
-@functools.lru_cache(1)
-def _vocabulary(path: str) -> Vocabulary:
-    """The vocabulary, loaded once per process. The path tells the content."""
-    return Vocabulary.load(path)
+        for line in text_files.lines(path):
+            to.write(line.removesuffix("\n").encode() + b"\n")

@@ -113,7 +113,7 @@ def test_the_files_are_the_same_for_any_number_of_processes_and_another_seed_giv
 
 def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, monkeypatch, small_shards):
     whole, *_ = prepared(tmp_path, TEXT, name="whole")
-    write, written, most = prepare.write, [], 2
+    write, written, most = prepare.Text.write, [], 2
 
     def stopped(vocabulary, options, shard, tick):
         if len(written) == most:
@@ -121,7 +121,7 @@ def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, mon
         written.append(shard.name)
         return write(vocabulary, options, shard, tick)
 
-    monkeypatch.setattr(prepare, "write", stopped)
+    monkeypatch.setattr(prepare.Text, "write", staticmethod(stopped))
     with pytest.raises(Preempted):
         prepared(tmp_path, TEXT)
     out = tmp_path / "out"

@@ -28,8 +28,10 @@ _BLOCK_BYTES = 4 << 20
 _SHARD_BYTES, _FEWEST, _DOCUMENTS_EACH = 64_000_000, 8, 100
 # Counted in a shard's record: documents, empty ones, ones that gave no sequence and ones with invalid UTF-8;
 # sentences and tokens of the text; sequences, and tokens in them; and pairs with a second segment of another document.
-_OF_TEXT = ("documents", "empty", "without_sequence", "not_utf8", "sentences", "tokens")
-_COUNTS = (*_OF_TEXT, "sequences", "sequence_tokens", "random_next")
+_COUNTS = (
+    *("documents", "empty", "without_sequence", "not_utf8", "sentences", "tokens"),
+    *("sequences", "sequence_tokens", "random_next"),
+)
 # [CLS], a token of each segment, and two [SEP].
 _SHORTEST = 5
 
@@ -73,7 +75,6 @@ class Options:
                 "max_seq_length": (self.max_seq_length >= _SHORTEST, f"{_SHORTEST} or more"),
                 "max_predictions_per_seq": (predictions, f"1 to --max_seq_length={self.max_seq_length}"),
                 "validation_share": (0 <= (self.validation_share or 0.0) < 1, "0 to less than 1"),
-                "processes": (self.processes >= 1, "1 or more"),
             },
         )
 
@@ -109,10 +110,6 @@ class Text(TextPreparation):
         self._source = source
         names, paths, self._unused = corpus.find(source)
         super().__init__(source, options, names, paths)
-
-    @property
-    def function(self) -> Callable[[Any, Callable[[], None]], Any]:
-        return functools.partial(write, self.vocabulary_path, self.options)
 
     def size(self, task: Shard) -> int:
         return len(task.content)
@@ -164,6 +161,12 @@ class Text(TextPreparation):
         about = {**self.fingerprint, "source_files": files, "counts": counts}
         bert_manifest.save(folder, manifest, sha256=shards.digests(results), about=about)
 
+    @staticmethod
+    def write(vocabulary_path: str, options: Options, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
+        counts = dict.fromkeys(_COUNTS, 0)
+        tokenizer = _tokenizer(vocabulary_path, options.lower_case)
+        return shards.write(shard, _records(shard, tokenizer, options, counts, tick), counts)
+
 
 def held_out(count: int, options: Options) -> np.ndarray:
     """The documents of `count` that are for validation: bool [count].
@@ -190,23 +193,6 @@ def _plan(split: str, documents: Documents, folder: str) -> list[Shard]:
         Shard(split, number, count, folder, documents.only(slice(first, last)))
         for number, (first, last) in enumerate(shards.portions(ends, count))
     ]
-
-
-def write(vocabulary_path: str, options: Options, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
-    """Writes a shard and its record, with _COUNTS.
-
-    Args:
-      vocabulary_path: vocab.txt, in the folder's progress.
-      options: how text becomes sequences.
-      shard: its content is Documents.
-      tick: called after each document; an error that it raises ends the writing.
-
-    Raises:
-      ValueError: a file cannot be read, or the folder cannot be written.
-    """
-    counts = dict.fromkeys(_COUNTS, 0)
-    tokenizer = _tokenizer(vocabulary_path, options.lower_case)
-    return shards.write(shard, _records(shard, tokenizer, options, counts, tick), counts)
 
 
 def _records(
