@@ -75,14 +75,7 @@ class Streams(Dataset):
         self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
     ) -> tf.data.Dataset:
         """Windows in text order; `seed` is not used. Each prediction occurs once in an epoch."""
-        length = self._length(batch_size)
-        windows = self._windows(length)
-
-        def batch_of(positions: tf.Tensor) -> Any:
-            window, stream = (positions // batch_size) % windows, positions % batch_size
-            return self._window(window, stream, length, fresh=tf.equal(window, 0), burn_in=0)
-
-        return replica_batches(batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step)
+        return self._batches(context, batch_size, first_step, last_step, burn_in=0)
 
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
         """Every prediction once, for any number of streams.
@@ -91,18 +84,7 @@ class Streams(Dataset):
         are. So each first reads the windows before its part, with mask 0; the state is zero only at the start of the
         text.
         """
-        length = self._length(batch_size)
-
-        def batch_of(positions: tf.Tensor) -> Any:
-            window, stream = positions // batch_size, positions % batch_size
-            start = stream * length + (window - _BURN_IN) * self.window
-            # The first window, and any with a previous window not entirely in the text.
-            fresh = tf.equal(window, 0) | (start < self.window)
-            return self._window(window, stream, length, fresh=fresh, burn_in=_BURN_IN)
-
-        return replica_batches(
-            batch_of, context, batch_size=batch_size, first_step=0, last_step=self.evaluation_steps(batch_size)
-        )
+        return self._batches(context, batch_size, 0, self.evaluation_steps(batch_size), burn_in=_BURN_IN)
 
     def evaluation_steps(self, batch_size: int) -> int:
         """Batches that contain every prediction once, with the windows read before."""
@@ -120,16 +102,28 @@ class Streams(Dataset):
     def _windows(self, length: int) -> int:
         return -(-length // self.window)
 
-    def _window(self, window: tf.Tensor, stream: tf.Tensor, length: int, *, fresh: tf.Tensor, burn_in: int) -> Any:
-        """The batch of window `window` of each stream, both int64 [b]."""
-        tokens = tf.constant(self.tokens, tf.int32)
-        within = ((window - burn_in) * self.window)[:, tf.newaxis] + tf.range(self.window, dtype=tf.int64)
-        position = stream[:, tf.newaxis] * length + within
-        counts = (within >= 0) & (within < length) & (position < self.predictions)
-        position = tf.clip_by_value(position, 0, self.predictions - 1)
-        inputs = {
-            "tokens": tf.gather(tokens, position),
-            "fresh": fresh,
-            "stream": tf.cast(stream - stream[0], tf.int32),
-        }
-        return inputs, tf.gather(tokens, position + 1), tf.cast(counts, tf.float32)
+    def _batches(
+        self, context: tf.distribute.InputContext, batch_size: int, first_step: int, last_step: int, *, burn_in: int
+    ) -> tf.data.Dataset:
+        """The batches of some steps, each stream `burn_in` windows ahead of its part."""
+        length = self._length(batch_size)
+        windows = self._windows(length) + burn_in
+
+        def batch_of(positions: tf.Tensor) -> Any:
+            tokens = tf.constant(self.tokens, tf.int32)
+            window, stream = (positions // batch_size) % windows, positions % batch_size
+            begin = (window - burn_in) * self.window
+            # The first window, and any with a previous window not entirely in the text.
+            fresh = tf.equal(window, 0) | (tf.constant(burn_in > 0) & (stream * length + begin < self.window))
+            within = begin[:, tf.newaxis] + tf.range(self.window, dtype=tf.int64)
+            position = stream[:, tf.newaxis] * length + within
+            counts = (within >= 0) & (within < length) & (position < self.predictions)
+            position = tf.clip_by_value(position, 0, self.predictions - 1)
+            inputs = {
+                "tokens": tf.gather(tokens, position),
+                "fresh": fresh,
+                "stream": tf.cast(stream - stream[0], tf.int32),
+            }
+            return inputs, tf.gather(tokens, position + 1), tf.cast(counts, tf.float32)
+
+        return replica_batches(batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step)

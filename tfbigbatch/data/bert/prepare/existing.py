@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert.manifest import NEWER_KEYS, STANDARD_KEYS
 from tfbigbatch.data.records import index as record_index
 from tfbigbatch.data.records import preparation, tfrecord
 from tfbigbatch.data.records.manifest import Split
@@ -44,12 +45,8 @@ def find(source: str) -> dict[str, list[str]]:
 
 def _begins_as_records(path: str) -> bool:
     with open(path, "rb") as file:
-        header = file.read(tfrecord.HEADER_BYTES)
-    length = header[: tfrecord.LENGTH.size]
-    return (
-        len(header) == tfrecord.HEADER_BYTES
-        and tfrecord.CHECKSUM.pack(tfrecord.masked_crc32c(length)) == header[tfrecord.LENGTH.size :]
-    )
+        length, checksum = file.read(tfrecord.LENGTH.size), file.read(tfrecord.CHECKSUM.size)
+    return checksum == tfrecord.CHECKSUM.pack(tfrecord.masked_crc32c(length))
 
 
 def shapes_of(path: str) -> dict[str, Any]:
@@ -64,7 +61,7 @@ def shapes_of(path: str) -> dict[str, Any]:
         counts = {name: len(found) for name, found in tfrecord.values(record).items()}
     except ValueError as error:
         raise InputError(f"{path}: the first record is no tf.train.Example ({error}).") from None
-    for keys in (bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS):
+    for keys in (STANDARD_KEYS, NEWER_KEYS):
         lengths, predictions = ({counts.get(keys[name]) for name in names} for names in _SIZES)
         if len(lengths) == len(predictions) == 1 and None not in lengths | predictions:
             return {
@@ -74,10 +71,8 @@ def shapes_of(path: str) -> dict[str, Any]:
                 "next_sentence": counts.get(keys["next_sentence"]) == 1,
             }
     has = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) or "no features"
-    raise InputError(
-        f"{path}: the first record has {has}; expected "
-        f"{', '.join(bert_manifest.STANDARD_KEYS.values())}, as many values in the first three, and in the next three."
-    )
+    expected = f"{', '.join(STANDARD_KEYS.values())}, as many values in the first three, and in the next three"
+    raise InputError(f"{path}: the first record has {has}; expected {expected}.")
 
 
 def index(expected: dict[str, Any], path: str, tick: Callable[[], None]) -> np.ndarray:
@@ -91,15 +86,9 @@ def index(expected: dict[str, Any], path: str, tick: Callable[[], None]) -> np.n
 
 
 class Indexing(preparation.Preparation):
-    """The preparation of a folder that refers to existing TFRecords; its tasks are their paths.
+    """The preparation of a folder that refers to existing TFRecords, of `find`; its tasks are their paths.
 
-    Args:
-      source: folder of the files, or one file.
-      records: of `find`.
-      vocab_file: the vocab.txt that they were made with.
-
-    Raises:
-      ValueError: there is no vocabulary, or the records have another layout.
+    Raises ValueError where there is no vocab.txt, with which they were made, or they have another layout.
     """
 
     kind, load = bert_manifest.KIND, staticmethod(bert_manifest.load)
