@@ -12,14 +12,13 @@ from tfbigbatch.data.records import counter_random
 
 MASKED_FRACTION = 0.15
 # Of the tokens chosen: 80% become [MASK], 10% a random token of the vocabulary, 10% stay.
-REPLACED_BELOW, RANDOM_BELOW = 0.8, 0.9
+_REPLACED_BELOW, _RANDOM_BELOW = 0.8, 0.9
 
 
 def choose(
     may: np.ndarray,
     begins: np.ndarray,
     order_draws: np.ndarray,
-    *,
     max_predictions: int,
     fraction: float = MASKED_FRACTION,
 ) -> np.ndarray:
@@ -30,11 +29,8 @@ def choose(
     create_pretraining_data.py, so a sequence of words that are all too long has none.
 
     Args:
-      may: bool [n, T], the maskable tokens.
-      begins: bool [n, T], those that begin a word; the tokens up to the next one are masked together.
+      may, begins, max_predictions, fraction: as in `mask`.
       order_draws: int64 [n, T], random: word w of a sequence is taken at the rank of number w.
-      max_predictions: P.
-      fraction: of the maskable tokens.
     """
     rows, length = may.shape
     word = np.where(may, np.cumsum(may & begins, axis=1) - 1, 0)
@@ -73,10 +69,13 @@ def mask(
 
     Args:
       ids: integer [n, T].
-      may, begins, max_predictions, fraction: as in `choose`; the first token, [CLS], is not maskable.
+      may: bool [n, T], the maskable tokens; the first, [CLS], is not.
+      begins: bool [n, T], those that begin a word; the tokens up to the next one are masked together.
       keys: uint64 [n], of `counter_random.keys`; they determine the masks.
+      max_predictions: P.
       mask_id: id of [MASK].
       vocabulary_size: random tokens are in [0, vocabulary_size).
+      fraction: of the maskable tokens to predict.
 
     Returns:
       (inputs, positions, labels, weights): int64 [n, T], int64 [n, P], int64 [n, P] and float32 [n, P]; the
@@ -85,14 +84,14 @@ def mask(
     length, unit = ids.shape[1], 1 << counter_random.BITS
     draws = counter_random.draws(keys, length + 2 * max_predictions)
     order_draws, kinds, others = np.split(draws, [length, length + max_predictions], axis=1)
-    chosen = choose(may, begins, order_draws, max_predictions=max_predictions, fraction=fraction)
+    chosen = choose(may, begins, order_draws, max_predictions, fraction)
     there = np.arange(max_predictions) < chosen.sum(axis=1)[:, None]
     positions = np.zeros(there.shape, np.int64)
     positions[there] = np.nonzero(chosen)[1]
     before = np.take_along_axis(ids, positions, axis=1).astype(np.int64)
     other = others * vocabulary_size >> counter_random.BITS
-    after = np.where(kinds < int(RANDOM_BELOW * unit), other, before)
-    after = np.where(kinds < int(REPLACED_BELOW * unit), mask_id, after)
+    after = np.where(kinds < int(_RANDOM_BELOW * unit), other, before)
+    after = np.where(kinds < int(_REPLACED_BELOW * unit), mask_id, after)
     inputs = ids.astype(np.int64)
     # Unused predictions overwrite the first token, [CLS], with itself.
     np.put_along_axis(inputs, positions, np.where(there, after, before), axis=1)

@@ -18,14 +18,9 @@ def kept(first: int, second: int, room: int) -> tuple[int, int]:
 
     The longer text loses its last token until they fit, the second one on a tie, as in BERT's reference code.
     """
-    if first + second <= room:
-        return first, second
-    half = -(-room // 2)
-    if second <= room - half:
-        return room - second, second
-    if first <= half:
-        return first, room - first
-    return half, room - half
+    # The second may have half of the room, rounded down, and what the first leaves.
+    of_second = min(second, max(room // 2, room - first))
+    return min(first, room - of_second), of_second
 
 
 def pack(

@@ -9,6 +9,7 @@ not cross a document (Liu et al. 2019, arXiv:1907.11692, section 4.2, DOC-SENTEN
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -34,7 +35,7 @@ def pairs(
     short_fraction: float,
     random: Random,
 ) -> Iterator[tuple[list[int], list[int], int]]:
-    """The segment pairs of a document.
+    """The segment pairs of a document: (a, b, label), non-empty lists of ids, and 1 if B is of another document.
 
     Args:
       document: non-empty sentences of ids.
@@ -43,9 +44,6 @@ def pairs(
       length: maximum tokens of A and B together.
       short_fraction: probability that this document's pairs have a random shorter target length.
       random: source of randomness.
-
-    Yields:
-      (a, b, label): non-empty lists of ids, and 1 if B is from another document, else 0.
     """
     aim = random.randint(2, length) if random.random() < short_fraction else length
     begin, count = 0, len(document)
@@ -71,13 +69,7 @@ def pairs(
 
 
 def runs(document: Document, *, length: int, short_fraction: float, random: Random) -> Iterator[list[int]]:
-    """Consecutive runs of a document's text, all but the last of full length.
-
-    Args:
-      document, random: as in `pairs`.
-      length: tokens in a run.
-      short_fraction: probability that a run has a random shorter length.
-    """
+    """Consecutive runs of a document's text, of `length` tokens but the last, or with a probability of fewer."""
     text, begin = _joined(document), 0
     while begin < len(text):
         size = random.randint(2, length) if random.random() < short_fraction else length
@@ -143,9 +135,7 @@ def _another(full: list[tuple[int, Document]], rank: int, random: Random) -> Doc
 
 
 def _joined(sentences: Document) -> list[int]:
-    if len(sentences) == 1:
-        return sentences[0]
-    return [token for sentence in sentences for token in sentence]
+    return list(itertools.chain.from_iterable(sentences))
 
 
 def _from(document: Document, size: int, random: Random) -> list[int]:
