@@ -508,7 +508,7 @@ def prepare_parallel_texts(folder, choices):
     train, held = ([[str(folder / f"{name}.{side}")] for side in range(2)] for name in ("train", "held"))
     options = TranslationOptions(vocabulary=str(folder / "vocabulary.model"))
     out = str(folder / "out")
-    content, _ = prepare_translation.prepare(prepare_translation.splits_of(train, held), out, options)
+    content, _ = prepare_translation.Texts(prepare_translation.splits_of(train, held), options).prepare(out)
     counts = content["counts"]["train"]
     lines = (folder / "train.0").read_bytes().removesuffix(b"\n").count(b"\n") + 1
     assert counts["pairs"] + sum(counts[reason] for reason in ("empty", "too_long", "extreme_ratio")) == lines

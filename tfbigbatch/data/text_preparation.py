@@ -49,6 +49,11 @@ class TextPreparation(preparation.Preparation):
         kept[self.given] = self.vocabulary and self.vocabulary.digest
         self.fingerprint = preparation.fingerprint(source, self.kind.content, kept, contents, rows_of(names, paths))
 
+    def prepare(self, folder: str, say: Callable[[str], object] = lambda line: None) -> tuple[dict[str, Any], bool]:
+        """`preparation.prepare` of this; the files do not depend on the number of processes."""
+        options = self.options
+        return preparation.prepare(self, folder, processes=options.processes, overwrite=options.overwrite, say=say)
+
     @staticmethod
     def write(vocabulary_path: str, options: Any, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
         """Writes a shard; returns its record.

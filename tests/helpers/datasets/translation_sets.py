@@ -46,7 +46,7 @@ def prepared(folder, train, validation=(), test=(), *, name="out", **fields):
     """A prepared set of lists of (source, target); (its folder, what the manifest says, whether it was there)."""
     split = [tuple(zip(*pairs)) or ((), ()) for pairs in (train, validation, test)]
     out = str(folder / name)
-    return out, *prepare.prepare(prepare.splits_of(*split), out, options(**fields))
+    return out, *prepare.Texts(prepare.splits_of(*split), options(**fields)).prepare(out)
 
 
 def small_vocabulary():

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     splits = prepare.splits_of(
         *((flag[f"{prefix}source_files"].value, flag[f"{prefix}target_files"].value) for prefix in _SETS)
     )
-    content, already = prepare.prepare(splits, flag.output_dir, commands.given(Options), commands.say)
+    content, already = prepare.Texts(splits, commands.given(Options)).prepare(flag.output_dir, commands.say)
     print(f"{flag.output_dir} {'holds this already' if already else 'is prepared'}:")
     for split in splits:
         counts = content["counts"][split]

@@ -1,4 +1,4 @@
-"""Preparation of parallel texts: checked, cleaned, and written as ids; see `preparation.prepare`.
+"""Preparation of parallel texts: checked, cleaned, and written as ids.
 
 A text has a sentence a line, and its translation in the same line of another file. Nothing here imports TensorFlow,
 which would cost each worker process seconds and 400 MB.
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from tfbigbatch.data import stored_tokens, text_files, text_preparation
-from tfbigbatch.data.records import preparation, shards, tfrecord
+from tfbigbatch.data.records import shards, tfrecord
 from tfbigbatch.data.records.preparation import check_options, option
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.text_preparation import TextPreparation
@@ -120,23 +120,6 @@ def splits_of(train: _Files, validation: _Files = ((), ()), test: _Files = ((), 
     return {"train": paired[""], **({"validation": paired["valid_"]} if paired["valid_"] else {}), **tests}
 
 
-def prepare(
-    splits: Splits, output_dir: str, options: Options, say: Callable[[str], object] = lambda line: None
-) -> tuple[dict[str, Any], bool]:
-    """Prepares a folder of parallel texts, unless it is prepared already.
-
-    The files do not depend on the number of processes. Memory is twelve bytes per pair, and the sentences that the
-    vocabulary is trained on.
-
-    Args:
-      splits: of `splits_of`.
-      output_dir, options, say: see `preparation.prepare`, as for the result and the errors.
-    """
-    return preparation.prepare(
-        Texts(splits, options), output_dir, processes=options.processes, overwrite=options.overwrite, say=say
-    )
-
-
 class Scan(NamedTuple):
     """The lines of a text, its decompressed bytes, and those at which each grain begins, int64 [grains]."""
 
@@ -155,7 +138,13 @@ class Lines(NamedTuple):
 
 
 class Texts(TextPreparation):
-    """The preparation of parallel texts; raises ValueError where a text or the vocabulary cannot be used."""
+    """The preparation of parallel texts, of `splits_of`; see `TextPreparation.prepare`.
+
+    Memory is twelve bytes per pair, and the sentences that the vocabulary is trained on.
+
+    Raises:
+      ValueError: a text or the vocabulary cannot be used.
+    """
 
     kind, load, unit = translation_manifest.KIND, staticmethod(translation_manifest.load), f" x {GRAIN} lines"
     given, vocabulary_file, vocabulary_of = "vocabulary", translation_manifest.VOCABULARY, Vocabulary.load
@@ -257,12 +246,11 @@ def _records(
 ) -> Iterator[list[bytes]]:
     """Serialized examples, a list for each grain of lines; updates the counts."""
     content, lengths, width = shard.content, [], stored_tokens.id_type(len(vocabulary))
-    kept_of = _training_pairs if shard.split == "train" else _held_out_pairs
     both = [text_files.lines(*at, content.first, content.count) for at in zip(content.pair, content.offsets)]
     for _ in range(0, content.count, GRAIN):
         sides = [vocabulary.ids(list(map(normalised, itertools.islice(side, GRAIN)))) for side in both]
         counts["lines"] += len(sides[0])
-        kept = kept_of(options, sides, counts)
+        kept = _kept(options, shard.split, sides, counts)
         sizes = np.array([[len(side) for side in pair] for pair in kept], np.uint16).reshape(-1, 2)
         counts["pairs"] += len(kept)
         for column, name in enumerate(translation_manifest.SIDES):
@@ -286,28 +274,22 @@ def serialized(source: Sequence[int], target: Sequence[int], width: np.dtype) ->
     )
 
 
-def _training_pairs(
-    options: Options, sides: list[list[list[int]]], counts: dict[str, int]
+def _kept(
+    options: Options, split: str, sides: list[list[list[int]]], counts: dict[str, int]
 ) -> list[tuple[list[int], list[int]]]:
-    """The pairs that pass the filters."""
+    """The pairs to write: for training those that pass the filters, of a held-out set all, truncated."""
     kept = []
     for source, target in zip(*sides):
-        refusal = options.refused(len(source), len(target))
+        refusal = options.refused(len(source), len(target)) if split == "train" else None
         if refusal:
             counts[refusal] += 1
-        else:
-            kept.append((source, target))
+            continue
+        if split != "train":
+            for ids in (source, target):
+                counts["cut"] += len(ids) > options.max_eval_length
+                del ids[options.max_eval_length :]
+        kept.append((source, target))
     return kept
-
-
-def _held_out_pairs(
-    options: Options, sides: list[list[list[int]]], counts: dict[str, int]
-) -> list[tuple[list[int], list[int]]]:
-    """All pairs, truncated to max_eval_length."""
-    for ids in itertools.chain(*sides):
-        counts["cut"] += len(ids) > options.max_eval_length
-        del ids[options.max_eval_length :]
-    return list(zip(*sides))
 
 
 def _lengths_path(shard: Shard) -> str:
