@@ -51,18 +51,6 @@ def test_the_most_frequent_words_stay_and_the_rest_is_unknown(texts, tmp_path):
         prepared(texts, tmp_path / "other", vocabulary_size=1)
 
 
-def test_a_second_time_finds_it_done_and_another_corpus_is_refused(texts, tmp_path):
-    out = tmp_path / "out"
-    first, _ = prepared(texts, out)
-    times = {path.name: path.stat().st_mtime_ns for path in out.glob("*.*")}
-    assert prepared(texts, out) == (first, True)
-    assert {path.name: path.stat().st_mtime_ns for path in out.glob("*.*")} == times
-    with pytest.raises(ValueError, match=r"with other options \(vocabulary_size None, now 3\).*--overwrite"):
-        prepared(texts, out, vocabulary_size=3)
-    assert len(prepared(texts, out, vocabulary_size=3, overwrite=True)[0]["tokens"]) == 3
-    assert len(corpus.load(str(out)).vocabulary) == 3
-
-
 @pytest.mark.parametrize(
     "content, said",
     [

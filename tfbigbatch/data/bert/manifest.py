@@ -32,8 +32,8 @@ STANDARD_KEYS = {
     "next_sentence": "next_sentence_labels",
 }
 NEWER_KEYS = {**STANDARD_KEYS, "ids": "input_word_ids", "types": "input_type_ids"}
-# Fields of manifest.json that are attributes of a Manifest.
-_FIELDS: dict[str, type] = {"max_seq_length": int, "max_predictions_per_seq": int, "next_sentence": bool}
+# Fields of manifest.json, and attributes of a Manifest.
+SHAPES: dict[str, type] = {"max_seq_length": int, "max_predictions_per_seq": int, "next_sentence": bool}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,10 +77,10 @@ def load(folder: str | None) -> Manifest:
     """
 
     def build(content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
-        record_manifest.check_types(_FIELDS, content)
+        record_manifest.check_types(SHAPES, content)
         if content["keys"] is not None:
             record_manifest.check_types(dict.fromkeys(STANDARD_KEYS, str), content["keys"])
-        return Manifest(**{name: content[name] for name in (*_FIELDS, "keys")}, **texts)
+        return Manifest(**{name: content[name] for name in (*SHAPES, "keys")}, **texts)
 
     return stored_tokens.load(folder, KIND, VOCABULARY, tokenizer.Vocabulary.load, build)
 
@@ -89,5 +89,5 @@ def save(
     folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
     """Writes a prepared folder's manifest, with further fields `about`; see stored_tokens.save."""
-    fields = {**(about or {}), **{name: getattr(manifest, name) for name in (*_FIELDS, "keys")}}
+    fields = {**(about or {}), **{name: getattr(manifest, name) for name in (*SHAPES, "keys")}}
     stored_tokens.save(folder, KIND, VOCABULARY, manifest, fields, sha256)

@@ -7,7 +7,6 @@ does not import TensorFlow.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Sequence
@@ -22,21 +21,17 @@ _SHOWN = 3
 _SCORE = re.compile(r"\d+(\.\d*)?", re.ASCII)
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """File format of a task.
-
-    Attributes:
-      texts: names of the one or two columns of texts.
-      label: name of the label column, which test sets lack.
-      classes: names of the labels, in the order of their numbers; None for a similarity from 0 to 5.
-      columns: columns of a file without header; empty where every file has one.
-    """
+class Task(NamedTuple):
+    """File format of a task."""
 
     texts: tuple[str, ...]
+    """The one or two columns of texts."""
     label: str
+    """The label's column, which test sets lack."""
     classes: tuple[str, ...] | None
+    """The labels in the order of their numbers; None for a similarity from 0 to 5."""
     columns: tuple[str, ...] = ()
+    """The columns of a file without header; empty where every file has one."""
 
 
 _BINARY = ("0", "1")

@@ -18,10 +18,10 @@ def read(folder, text, name="text.txt"):
     opened = {"gz": gzip.open, "bz2": bz2.open}.get(name.rpartition(".")[2], open)
     with opened(path, "wb") as file:
         file.write(text.encode() if isinstance(text, str) else text)
-    name, offsets, lengths = corpus.scan(str(path), lambda: None)
-    found = corpus.documents({str(path): (name, offsets, lengths)})
+    scanned = corpus.scan(str(path), lambda: None)
+    found = corpus.documents({str(path): scanned})
     texts = (corpus.sentences(layout, content) for content, layout, _ in found.texts())
-    return name, [[line.strip() for line in lines if line.strip()] for lines in texts]
+    return scanned[0], [[line.strip() for line in lines if line.strip()] for lines in texts]
 
 
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz", "text.txt.bz2"])

@@ -18,7 +18,6 @@ from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import corpus, prepare
 from tfbigbatch.data.bert.prepare.prepare import Options
 from tfbigbatch.data.records import index
-from tfbigbatch.errors import Preempted
 
 DATA = os.environ.get("TFBIGBATCH_DATA", "data")
 TEXT = plain(60)
@@ -111,34 +110,6 @@ def test_the_files_are_the_same_for_any_number_of_processes_and_another_seed_giv
     assert digests(other)["train-00001-of-00002"] != digests(one)["train-00001-of-00002"]
 
 
-def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, monkeypatch, small_shards):
-    whole, *_ = prepared(tmp_path, TEXT, name="whole")
-    write, written, most = prepare.Text.write, [], 2
-
-    def stopped(vocabulary, options, shard, tick):
-        if len(written) == most:
-            raise Preempted("stopped")
-        written.append(shard.name)
-        return write(vocabulary, options, shard, tick)
-
-    monkeypatch.setattr(prepare.Text, "write", staticmethod(stopped))
-    with pytest.raises(Preempted):
-        prepared(tmp_path, TEXT)
-    out = tmp_path / "out"
-    assert not (out / "manifest.json").exists() and len(list(out.glob("train-*"))) == 2
-    # A shard that was lost since is written again.
-    (out / written[0]).unlink()
-    most = 5
-    folder, content, already = prepared(tmp_path, TEXT)
-    assert not already and len(written) == 5 and digests(folder) == digests(whole)
-    assert prepared(tmp_path, TEXT) == (folder, content, True) and len(written) == 5
-    with pytest.raises(ValueError, match=r"prepared with other options \(seed 0, now 3\).*--overwrite"):
-        prepared(tmp_path, TEXT, seed=3)
-    most = 9
-    prepared(tmp_path, plain(20), overwrite=True)
-    assert not list(out.glob("train-*-of-00004"))
-
-
 def test_a_single_document_has_no_random_segments(tmp_path):
     text = "\n".join(bert_sets.document(1, 30))
     folder, content, _ = prepared(tmp_path, text, validation_share=0.5)
@@ -197,9 +168,9 @@ def test_a_vocabulary_is_learnt_from_the_text(tmp_path):
 )
 def test_real_wikitext_has_its_articles(tmp_path):
     path = os.path.join(DATA, "wikitext-2", "valid.txt")
-    name, offsets, lengths = corpus.scan(path, lambda: None)
-    assert name == "wikitext" and len(offsets) == 60
-    assert lengths.sum() > 0.999 * os.path.getsize(path)
+    name, positions = corpus.scan(path, lambda: None)
+    assert name == "wikitext" and len(positions) == 60
+    assert positions[:, 1].sum() > 0.999 * os.path.getsize(path)
 
 
 @pytest.mark.parametrize("documents, held_out", [(1, 0), (2, 1), (9, 1), (60, 6), (100, 10), (900, 10), (5000, 50)])

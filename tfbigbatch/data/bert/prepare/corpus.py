@@ -174,10 +174,6 @@ class Documents:
                 yield text, self.layouts[index], whole
 
 
-# Layout name, offsets and lengths, int64 [documents] each.
-Scan = tuple[str, np.ndarray, np.ndarray]
-
-
 def find(source: str) -> tuple[list[str], list[str], dict[str, int]]:
     """The files of a corpus, and how many beside them are not read.
 
@@ -203,8 +199,8 @@ def find(source: str) -> tuple[list[str], list[str], dict[str, int]]:
     return texts, [os.path.abspath(os.path.join(source, name)) for name in texts], unused
 
 
-def scan(path: str, tick: Callable[[], None]) -> Scan:
-    """The layout and the documents of a file.
+def scan(path: str, tick: Callable[[], None]) -> tuple[str, np.ndarray]:
+    """The layout of a file, and its documents' offsets and lengths, int64 [documents, 2].
 
     Raises:
       ValueError: it cannot be read, or is UTF-16.
@@ -220,18 +216,12 @@ def scan(path: str, tick: Callable[[], None]) -> Scan:
         found = itertools.chain.from_iterable(ranges(layout, file))
         positions = np.fromiter(found, np.int64).reshape(-1, 2)
     tick()
-    return layout, positions[:, 0] + mark, positions[:, 1]
+    return layout, positions + [mark, 0]
 
 
-def documents(scans: dict[str, Scan]) -> Documents:
+def documents(scans: dict[str, tuple[str, np.ndarray]]) -> Documents:
     """The documents of some files, from their scans by path."""
-    layouts, offsets, lengths = zip(*scans.values())
-    counts = list(map(len, offsets))
-    return Documents(
-        files=tuple(scans),
-        layouts=layouts,
-        number=np.arange(sum(counts)),
-        file=np.repeat(np.arange(len(scans), dtype=np.int32), counts),
-        offset=np.concatenate(offsets),
-        length=np.concatenate(lengths),
-    )
+    layouts, positions = zip(*scans.values())
+    file = np.repeat(np.arange(len(scans), dtype=np.int32), list(map(len, positions)))
+    offset, length = np.concatenate(positions).T
+    return Documents(tuple(scans), layouts, np.arange(len(file)), file, offset, length)

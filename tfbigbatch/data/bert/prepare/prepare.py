@@ -150,14 +150,9 @@ class Text(TextPreparation):
             of_split["padding"] = 1 - of_split["sequence_tokens"] / positions if positions else 0.0
         if not counts.get("train", {}).get("sequences"):
             raise InputError("The text gave no sequence to train on: it has too few sentences. See --nonext_sentence.")
-        manifest = bert_manifest.Manifest(
-            max_seq_length=options.max_seq_length,
-            max_predictions_per_seq=options.max_predictions_per_seq,
-            next_sentence=options.next_sentence,
-            keys=None,
-            vocabulary=self.vocabulary,
-            splits=shards.splits_of(results),
-        )
+        shapes = {name: getattr(options, name) for name in bert_manifest.SHAPES}
+        splits = shards.splits_of(results)
+        manifest = bert_manifest.Manifest(**shapes, keys=None, vocabulary=self.vocabulary, splits=splits)
         files = {"read": len(self.paths), "unused": self._unused}
         about = {**self.fingerprint, "source_files": files, "counts": counts}
         bert_manifest.save(folder, manifest, sha256=shards.digests(results), about=about)
