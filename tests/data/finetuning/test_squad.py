@@ -99,51 +99,6 @@ def test_bad_lengths_are_refused(tokenizer, options):
         squad.windows([], tokenizer, **options)
 
 
-def peers_features(questions, **options):
-    """What tf-models-official makes of questions for training, by the index of their question."""
-    peer = pytest.importorskip("official.nlp.data.squad_lib", reason="tf-models-official is not installed")
-    tokenization = pytest.importorskip("official.nlp.tools.tokenization")
-    examples, features = [], []
-    for question in questions:
-        words, word_of, before = [], [], " "
-        for character in question.context:
-            if not character.isspace():
-                if before.isspace():
-                    words.append("")
-                words[-1] += character
-            before = character
-            word_of.append(len(words) - 1)
-        text, start = question.answers[0]
-        places = {"start_position": word_of[start], "end_position": word_of[start + len(text) - 1]}
-        examples.append(peer.SquadExample(question.id, question.text, words, text, **places))
-    peer.convert_examples_to_features(
-        examples, tokenization.FullTokenizer(VOCABULARY), is_training=True, output_fn=features.append, **options
-    )
-    return features
-
-
-@pytest.mark.parametrize("options", [(384, 128, 64), (96, 20, 12)])
-def test_the_windows_are_those_of_tf_models_official(options):
-    if not os.path.exists(REAL) or not os.path.exists(VOCABULARY):
-        pytest.skip("SQuAD or BERT's vocabulary is not at hand")
-    options = dict(zip(("max_seq_length", "doc_stride", "max_query_length"), options))
-    questions = squad.read(REAL)[::150]
-    theirs = peers_features(questions, **options)
-    ours = squad.windows(questions, Tokenizer(Vocabulary.load(VOCABULARY)), **options)
-    assert len(theirs) == len(ours) and ours.lost == ()
-    np.testing.assert_array_equal([f.example_index for f in theirs], ours.question)
-    for name, attribute in (
-        ("input_word_ids", "input_ids"),
-        ("input_mask", "input_mask"),
-        ("input_type_ids", "segment_ids"),
-    ):
-        np.testing.assert_array_equal([getattr(f, attribute) for f in theirs], ours.inputs[name])
-    np.testing.assert_array_equal([f.start_position for f in theirs], ours.start_positions)
-    np.testing.assert_array_equal([f.end_position for f in theirs], ours.end_positions)
-    most = [[bool(f.token_is_max_context.get(place)) for place in range(options["max_seq_length"])] for f in theirs]
-    np.testing.assert_array_equal(most, ours.most_context)
-
-
 def test_both_versions_are_read(tmp_path):
     one = squad.read(made_squad.write(tmp_path / "one.json"))
     assert [question.id for question in one] == ["a", "b", "c"]
@@ -184,14 +139,6 @@ def test_a_bad_file_is_named(tmp_path, content, said):
     with pytest.raises(ValueError, match=said) as caught:
         squad.read(str(path))
     assert str(path) in str(caught.value)
-
-
-def test_the_development_set():
-    if not os.path.exists(REAL):
-        pytest.skip("SQuAD is not at hand")
-    found = squad.read(REAL)
-    assert len(found) == 10570 and len({question.context for question in found}) == 2067
-    assert sum(len(question.answers) for question in found) == 34726
 
 
 # ---- Answers from logits ------------------------------------------------------------
@@ -279,33 +226,59 @@ def real():
     return squad.read(REAL), Tokenizer(Vocabulary.load(VOCABULARY))
 
 
-@pytest.mark.parametrize("no_answer", [False, True])
-def test_random_logits_decode_as_in_tf_models_official(real, no_answer):
-    peer = pytest.importorskip("official.nlp.data.squad_lib", reason="tf-models-official is not installed")
+def peers_features(peer, questions, **options):
+    """(examples, features) of tf-models-official for training on some questions."""
     tokenization = pytest.importorskip("official.nlp.tools.tokenization")
-    questions, features = real[0][::300], []
-    found = squad.windows(questions, real[1], max_seq_length=128, doc_stride=40, max_query_length=30)
-    examples = [peer.SquadExample(q.id, q.text, q.context.split()) for q in questions]
-    peer.convert_examples_to_features(
-        examples,
-        tokenization.FullTokenizer(VOCABULARY),
-        max_seq_length=128,
-        doc_stride=40,
-        max_query_length=30,
-        is_training=False,
-        output_fn=lambda feature, is_padding: None if is_padding else features.append(feature),
-        batch_size=1,
-    )
-    assert len(features) == len(found)
-    start, end = np.random.RandomState(0).normal(size=(2, len(found), 128)).astype(np.float32)
-    results = [Result(f.unique_id, s.tolist(), e.tolist()) for f, s, e in zip(features, start, end)]
-    texts, _, odds = peer.postprocess_output(examples, features, results, 20, 30, True, no_answer)
-    ours, our_odds = squad.decode(found, start, end, no_answer=no_answer)
-    assert our_odds == pytest.approx(dict(odds))
+    examples, features = [], []
     for question in questions:
-        # Theirs joins words by single spaces, and now and then ends up with the words around an answer.
-        spaced = " ".join(ours[question.id].split())
-        assert spaced in texts[question.id] and bool(spaced) == bool(texts[question.id])
+        words, word_of, before = [], [], " "
+        for character in question.context:
+            if not character.isspace():
+                if before.isspace():
+                    words.append("")
+                words[-1] += character
+            before = character
+            word_of.append(len(words) - 1)
+        text, start = question.answers[0]
+        places = {"start_position": word_of[start], "end_position": word_of[start + len(text) - 1]}
+        examples.append(peer.SquadExample(question.id, question.text, words, text, **places))
+    peer.convert_examples_to_features(
+        examples, tokenization.FullTokenizer(VOCABULARY), is_training=True, output_fn=features.append, **options
+    )
+    return examples, features
+
+
+@pytest.mark.parametrize("options", [(384, 128, 64), (96, 20, 12)])
+def test_windows_and_answers_are_those_of_tf_models_official(real, options):
+    peer = pytest.importorskip("official.nlp.data.squad_lib", reason="tf-models-official is not installed")
+    options = dict(zip(("max_seq_length", "doc_stride", "max_query_length"), options))
+    questions = real[0][::150]
+    examples, theirs = peers_features(peer, questions, **options)
+    ours = squad.windows(questions, real[1], **options)
+    assert len(theirs) == len(ours) and ours.lost == ()
+    np.testing.assert_array_equal([f.example_index for f in theirs], ours.question)
+    for name, attribute in (
+        ("input_word_ids", "input_ids"),
+        ("input_mask", "input_mask"),
+        ("input_type_ids", "segment_ids"),
+    ):
+        np.testing.assert_array_equal([getattr(f, attribute) for f in theirs], ours.inputs[name])
+    np.testing.assert_array_equal([f.start_position for f in theirs], ours.start_positions)
+    np.testing.assert_array_equal([f.end_position for f in theirs], ours.end_positions)
+    most = [[bool(f.token_is_max_context.get(place)) for place in range(options["max_seq_length"])] for f in theirs]
+    np.testing.assert_array_equal(most, ours.most_context)
+    # Random logits.
+    start, end = np.random.RandomState(0).normal(size=(2, *ours.most_context.shape)).astype(np.float32)
+    results = [Result(f.unique_id, s.tolist(), e.tolist()) for f, s, e in zip(theirs, start, end)]
+    for no_answer in (False, True):
+        texts, _, odds = peer.postprocess_output(examples, theirs, results, 20, 30, True, no_answer)
+        answers, our_odds = squad.decode(ours, start, end, no_answer=no_answer)
+        assert our_odds == pytest.approx(dict(odds))
+        for name, answer in answers.items():
+            # Theirs joins words by single spaces, now and then ends up with the words around an answer, and has "empty"
+            # where no pair of positions is one.
+            spaced, text = " ".join(answer.split()), "" if texts[name] == "empty" else texts[name]
+            assert spaced in text and bool(spaced) == bool(text)
 
 
 def test_the_true_answers_come_back(real):
@@ -316,3 +289,9 @@ def test_the_true_answers_come_back(real):
     # Of all 10,570: 99.584 and 99.657. Of 35 answers a piece reaches farther, as in the "gold" of "golden"; nine are
     # longer than 30 pieces.
     assert result["exact_match"] > 99.3 and result["f1"] > 99.5
+
+
+def test_the_development_set(real):
+    found, _ = real
+    assert len(found) == 10570 and len({question.context for question in found}) == 2067
+    assert sum(len(question.answers) for question in found) == 34726

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tfbigbatch.data import tokenizer as wordpiece
@@ -32,7 +34,7 @@ def pairs(classes: int | None) -> tuple[Arrays, ...]:
         drawn = random.randint(0, classes or len(_WORDS), size)
         firsts = [_sentence(random, first) for first in drawn]
         inputs = _packed(firsts, [_sentence(random) for _ in drawn])
-        labels = drawn if classes else drawn * np.float32(_BEST / (len(_WORDS) - 1))
+        labels: np.ndarray = drawn if classes else drawn * np.float32(_BEST / (len(_WORDS) - 1))
         labels = labels.astype(np.int32 if classes else np.float32)
         made.append(Arrays(inputs, labels, classes, f"fake texts, {name}"))
     return tuple(made)
@@ -75,7 +77,7 @@ def _question(random: np.random.RandomState, name: str, impossible: bool) -> Que
     return Question(name, words[asked], context, ((words[asked + 1], start),))
 
 
-def _sentence(random: np.random.RandomState, *first: int) -> list[int]:
+def _sentence(random: np.random.RandomState, *first: Any) -> list[int]:
     words = random.randint(0, len(_WORDS), random.randint(1, _LONGEST))
     return [len(wordpiece.SPECIAL) + int(word) for word in (*first, *words)]
 

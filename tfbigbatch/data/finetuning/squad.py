@@ -152,7 +152,8 @@ def windows(
         )
     contexts = list(dict.fromkeys(question.context for question in questions))
     encoded = {context: tokenizer.encode(context) for context in contexts}
-    queries, parts, rows, most_context, lost = [], [], [], [], []
+    queries, parts, rows, lost = [], [], [], []
+    most_context: list[np.ndarray] = []
     for index, question in enumerate(questions):
         query = tokenizer.ids(question.text)[:max_query_length]
         ids, offsets = encoded[question.context]

@@ -99,7 +99,7 @@ class TranslationRecords(Dataset):
     @property
     def batch_slices(self) -> list[Callable[[Any], Any]]:
         """For each bucket a function that slices a training batch to its shape and drops 'bucket'."""
-        return [lambda batch, shape=shape: _slice(shape, *batch) for shape in self.shapes]
+        return [functools.partial(_slice, shape) for shape in self.shapes]
 
     def training_batches(
         self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
@@ -127,7 +127,7 @@ class TranslationRecords(Dataset):
 
         steps = tf.data.Dataset.range(self.evaluation_steps(batch_size))
         batches = self._batches(steps.map(numbers_of), context, batch_size)
-        return batches.map(functools.partial(_slice, self.shapes[-1]))
+        return batches.map(lambda *batch: _slice(self.shapes[-1], batch))
 
     def evaluation_steps(self, batch_size: int) -> int:
         return -(-len(self) // batch_size)
@@ -204,7 +204,8 @@ class TranslationRecords(Dataset):
             return tf.identity(ids), tf.identity(size)
 
 
-def _slice(shape: tuple[int, int], features: Any, labels: tf.Tensor, weights: tf.Tensor) -> Any:
+def _slice(shape: tuple[int, int], batch: Any) -> Any:
+    features, labels, weights = batch
     cut = {f"{side}_ids": features[f"{side}_ids"][:, :length] for side, length in zip(SIDES, shape)}
     return {**cut, "source_lengths": features["source_lengths"]}, labels[:, : shape[1]], weights[:, : shape[1]]
 

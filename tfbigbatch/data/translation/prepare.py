@@ -134,7 +134,7 @@ class Lines(NamedTuple):
     pair: tuple[str, str]
     offsets: tuple[int, int]
     first: int
-    count: int
+    lines: int
 
 
 class Texts(TextPreparation):
@@ -156,7 +156,7 @@ class Texts(TextPreparation):
         super().__init__(paths[0], options, list(map(os.path.basename, paths)), paths, contents)
 
     def size(self, task: Shard) -> int:
-        return -(-task.content.count // GRAIN)
+        return -(-task.content.lines // GRAIN)
 
     def tasks(self, folder: str, say: Callable[[str], object]) -> list[Shard]:
         self._scans = scans = self.scanned(scan, f"{self.unit} scanned")
@@ -246,8 +246,8 @@ def _records(
 ) -> Iterator[list[bytes]]:
     """Serialized examples, a list for each grain of lines; updates the counts."""
     content, lengths, width = shard.content, [], stored_tokens.id_type(len(vocabulary))
-    both = [text_files.lines(*at, content.first, content.count) for at in zip(content.pair, content.offsets)]
-    for _ in range(0, content.count, GRAIN):
+    both = [text_files.lines(*at, content.first, content.lines) for at in zip(content.pair, content.offsets)]
+    for _ in range(0, content.lines, GRAIN):
         sides = [vocabulary.ids(list(map(normalised, itertools.islice(side, GRAIN)))) for side in both]
         counts["lines"] += len(sides[0])
         kept = _kept(options, shard.split, sides, counts)
