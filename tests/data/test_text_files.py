@@ -95,7 +95,7 @@ class TestEveryReader:
         self.check(lambda content: Vocabulary.load(written(tmp_path / "v", content)).tokens, content)
 
     def test_classes_of_images(self, tmp_path):
-        self.check(lambda content: layouts.text_of(written(tmp_path / "l", content), "labels"), b"n01440764 tench\n")
+        self.check(lambda content: layouts.text_of(written(tmp_path / "l", content)), b"n01440764 tench\n")
 
     def test_glue(self, tmp_path):
         (tmp_path / "RTE").mkdir()

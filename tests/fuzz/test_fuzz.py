@@ -327,8 +327,7 @@ def make_labels(folder):
 def read_labels(folder, choices):
     names = [f"val/{number}.jpg" for number in range(6)]
     for path in (str(folder / "by_place.txt"), str(folder / "by_name.txt")):
-        text = layouts.text_of(path, path)
-        found = layouts.labels_of(text, names, {"n01440764": 0, "n01443537": 1}, path)
+        found = layouts.labels_of(path, names, {"n01440764": 0, "n01443537": 1})
         assert found.shape == (6,) and set(found.tolist()) <= {0, 1}
 
 
@@ -362,9 +361,9 @@ def index_images_of_others(folder, choices):
     path = folder / "train-00000-of-00001"
     with_odd_records(path, {**features, "image/class/synset": b"n01440764", "image/class/text": b"tench"}, choices)
     keys = existing.keys_of(str(path))
-    found = existing.index_file(existing.Task(str(path), keys), lambda: None)
-    assert bool(found["names"]) == bool(len(found["offsets"]))
-    existing.classes_of({"train": [found]}, keys, str(folder))
+    offsets, names = existing.index_file(keys, str(path), lambda: None)
+    assert bool(names) == bool(len(offsets))
+    existing.classes_of(names, keys, str(folder))
 
 
 def index_bert_of_others(folder, choices):

@@ -16,6 +16,7 @@ and less time to decode. docs/images.md has the figures.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 
 from absl import flags
@@ -50,12 +51,11 @@ def main(arguments: Sequence[str]) -> None:
         size = sum(file["bytes"] for file in split["files"])
         print(f"  {name:10s}  {split['examples']:>9,} images, {len(split['files']):,} files, {size / 1e6:,.1f} MB")
     print(f"  classes     {len(content['classes']):>9,}")
-    if "max_side" in content:
+    if content.get("max_side"):
         print(f"  stored      {content['resized']:>9,} images made smaller: {content['max_side']} pixels, shorter side")
-    accounts = [
-        left_out.account(name, "images", counts["images"], counts["left_out"])
-        for name, counts in content["counts"].items()
-    ]
-    unused = {reason: files["files"] for reason, files in content["unused"].items()}
-    accounts += [left_out.account("others", "files", sum(unused.values()), unused)] if unused else []
-    print(*accounts, sep="\n")
+    for name, split in content["splits"].items():
+        bad = [image["reason"].partition(":")[0] for image in content["left_out"] if image["split"] == name]
+        print(left_out.account(name, "images", split["examples"] + len(bad), collections.Counter(bad)))
+    if content["unused"]:
+        unused = {reason: files["files"] for reason, files in content["unused"].items()}
+        print(left_out.account("others", "files", sum(unused.values()), unused))

@@ -22,7 +22,6 @@ _TYPES: dict[str, Any] = {
     "label_key": str,
     "label_offset": int,
     "max_side": int | None,
-    "quality": int | None,
 }
 
 
@@ -37,7 +36,6 @@ class Manifest:
       label_offset: the stored label of class 0.
       splits: 'train' and, where there is one, 'validation'.
       max_side: the longest shorter side that the images were stored with, in pixels; None for their own size.
-      quality: of the JPEGs that were made smaller for that; None where none were.
     """
 
     classes: tuple[str, ...]
@@ -46,7 +44,6 @@ class Manifest:
     label_offset: int
     splits: dict[str, Split]
     max_side: int | None = None
-    quality: int | None = None
 
 
 def load(folder: str | None) -> Manifest:

@@ -41,12 +41,12 @@ class ImageFolder(ByIndex):
     def __init__(
         self, images: layouts.Images, names: Sequence[str], *, image_size: int, max_bad_share: float = 0.01
     ) -> None:
-        good = _good_images(images.files, max_bad_share)
-        folder = os.path.join(images.files.root, images.files.prefix).rstrip("/")
+        good = _good_images(images, max_bad_share)
+        folder = os.path.join(images.source, images.folder).rstrip("/")
         super().__init__(len(good), folder, classes=len(names))
         self.names = list(names)
         self.image_size = image_size
-        self._paths = np.asarray([images.files.path(index) for index in good], object)
+        self._paths = np.asarray([images.path(index) for index in good], object)
         self._labels = images.labels[good].astype(np.int32)
 
     def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
@@ -58,7 +58,7 @@ class ImageFolder(ByIndex):
         return decoded(tf.io.read_file(path), self.image_size)
 
 
-def _good_images(images: layouts.Files, max_bad_share: float) -> np.ndarray:
+def _good_images(images: layouts.Images, max_bad_share: float) -> np.ndarray:
     """The indices of the images that can be decoded; logs the others."""
     if not 0 <= max_bad_share <= 1:
         raise InputError(f"max_bad_share={max_bad_share}; expected a fraction from 0 to 1.")
@@ -67,12 +67,12 @@ def _good_images(images: layouts.Files, max_bad_share: float) -> np.ndarray:
     bad = [f"{name}: {reason}" for name, reason in zip(images.names, reasons) if reason]
     if len(bad) > max_bad_share * len(reasons):
         raise InputError(
-            f"{len(bad):,} of {len(reasons):,} images of {images.root} cannot be used, more than max_bad_share="
+            f"{len(bad):,} of {len(reasons):,} images of {images.source} cannot be used, more than max_bad_share="
             f"{max_bad_share:g} allows:\n  " + "\n  ".join(bad[:_NAMED]) + "\nRemove or replace them, or allow more "
             "(data.max_bad_share)."
         )
     for line in bad[:_NAMED]:
-        logging.warning("%s: left out %s", images.root, line)
+        logging.warning("%s: left out %s", images.source, line)
     return np.flatnonzero([reason is None for reason in reasons])
 
 

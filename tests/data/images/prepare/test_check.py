@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from tests.helpers.datasets.image_sets import BAD, encoded, picture
 from tfbigbatch.data.images.prepare import check
-from tfbigbatch.data.images.prepare.check import StoredSize
 
 PLAIN = encoded(quality=90)
 
@@ -56,7 +55,7 @@ FINE = {
 def test_a_fine_jpeg_stays_as_it_is(name):
     image = check.check(FINE[name])
     assert image.encoded == FINE[name] and image.fixed is None
-    assert (image.channels, image.colorspace) == ((1, "Grayscale") if "gray" in name else (3, "RGB"))
+    assert image.colorspace == ("Grayscale" if "gray" in name else "RGB")
     assert decoded(image.encoded).shape == (image.height, image.width, 3)
     # Not turned by 90 degrees, whatever EXIF says.
     assert (image.width, image.height) == ((1, 1) if name == "one pixel" else (20, 12))
@@ -95,7 +94,7 @@ def test_a_gray_png_becomes_a_gray_jpeg(mode, scale):
     )
     assert picture.mode == mode
     image = check.check(encoded(picture, kind="PNG"))
-    assert image.colorspace == "Grayscale" and image.channels == 1
+    assert image.colorspace == "Grayscale"
     assert np.abs(decoded(image.encoded)[:, :, 0] - gray).max() < 3
 
 
@@ -116,9 +115,9 @@ UNUSABLE = {
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_what_cannot_be_used_is_told_why(name):
     data, reason = UNUSABLE[name]
-    for size in (None, StoredSize(5)):
+    for max_side in (None, 5):
         with pytest.raises(check.BadImage, match=reason):
-            check.check(data, size)
+            check.check(data, max_side)
 
 
 def opened(data):
@@ -146,7 +145,7 @@ def smooth(width, height):
     ],
 )
 def test_the_shorter_side_is_bounded_and_the_shape_kept(size, stored):
-    assert StoredSize(320).size(*size) == stored
+    assert check.smaller(*size, 320) == stored
     if stored:
         assert min(stored) == 320 and abs(stored[0] / stored[1] - size[0] / size[1]) < 0.5 / 320 * max(size) / min(size)
 
@@ -159,15 +158,15 @@ def test_a_larger_image_becomes_a_baseline_jpeg_of_the_quality(kind):
         "grayscale": lambda: encoded(original.convert("L"), quality=95),
         "CMYK": lambda: encoded(original.convert("CMYK"), quality=95),
     }[kind]()
-    image = check.check(data, StoredSize(60))
+    image = check.check(data, 60)
     stored = opened(image.encoded)
     assert image.resized and (image.width, image.height) == stored.size == (100, 60)
     assert (image.fixed is None) == (kind != "CMYK")
     assert stored.format == "JPEG" and "progressive" not in stored.info and "comment" not in stored.info
-    assert stored.mode == ("L" if kind == "grayscale" else "RGB") and image.channels == len(stored.getbands())
+    assert stored.mode == ("L" if kind == "grayscale" else "RGB")
     # The mean of the four pixels that each covers, of the decoded original.
     before = np.asarray(opened(data).convert("RGB"), np.float64).reshape(60, 2, 100, 2, 3).mean((1, 3))
     assert np.abs(np.asarray(stored.convert("RGB"), np.float64) - before).mean() < 2.5
-    assert check.check(image.encoded, StoredSize(60)) == check.Image(
+    assert check.check(image.encoded, 60) == check.Image(
         image.encoded, 60, 100, image.colorspace, None, resized=False
     )

@@ -7,14 +7,15 @@ import pytest
 
 from tests.helpers.datasets.image_sets import CLASSES, encoded, files_of, ilsvrc, tiny_imagenet, write_folder
 from tfbigbatch.data.images.prepare.layouts import find
+from tfbigbatch.utils.files import read_bytes
 
 
 def labelled(source, split):
     """{base name: (class, content)} of a split."""
     images = source.splits[split]
     return {
-        os.path.basename(name): (source.classes[label], images.files.read(index))
-        for index, (name, label) in enumerate(zip(images.files.names, images.labels))
+        os.path.basename(name): (source.classes[label], read_bytes(images.path(index)))
+        for index, (name, label) in enumerate(zip(images.names, images.labels))
     }
 
 
@@ -32,7 +33,7 @@ def test_folders_of_classes(tmp_path, validation):
     files = {**files_of("train", 3), **files_of(validation, 2), **files_of("test", 1)}
     others = {"README.txt": b"x", "train/a.tif": b"x", "x/a.JPG": b"x", "train/stray.jpg": b"x"}
     found = find(write_folder(tmp_path, {**files, **others, **dict.fromkeys(junk, b"x")}), validation_share=0.1)
-    assert found.classes == CLASSES and not found.held_out
+    assert found.classes == CLASSES
     assert found.layout == f"train/, {validation}/, test/ by class"
     for split, folder in (("train", "train"), ("validation", validation), ("test", "test")):
         assert labelled(found, split) == expected(files, folder)
@@ -75,9 +76,9 @@ def test_the_same_images_of_each_class_are_held_out_every_time(tmp_path):
     source = write_folder(tmp_path, {**files_of("train", 20), "train/one/a.jpg": encoded(), "train/two/a.jpg": b""})
     first, again, other = (find(source, validation_share=0.25, seed=seed) for seed in (0, 0, 1))
     assert [np.bincount(images.labels).tolist() for images in first.splits.values()] == [[15, 15, 15, 1, 1], [5, 5, 5]]
-    names = [set(found.splits["validation"].files.names) for found in (first, again, other)]
-    assert first.held_out and names[0] == names[1] != names[2]
-    assert not names[0] & set(first.splits["train"].files.names)
+    names = [set(found.splits["validation"].names) for found in (first, again, other)]
+    assert names[0] == names[1] != names[2]
+    assert not names[0] & set(first.splits["train"].names)
     # One at least.
     few = find(source, validation_share=0.01).splits["validation"]
     assert np.bincount(few.labels).tolist() == [1, 1, 1]
@@ -134,4 +135,4 @@ def test_links_to_files_and_folders_are_followed(tmp_path):
         (tmp_path / "linked" / "train" / name).symlink_to(os.path.join(source, "train", name))
     os.symlink("nowhere", tmp_path / "set" / "train" / CLASSES[0] / "lost.jpg")
     found = find(str(tmp_path / "linked"))
-    assert len(found.splits["train"].labels) == 7 and min(found.splits["train"].files.sizes) == -1
+    assert len(found.splits["train"].labels) == 7 and min(found.splits["train"].sizes) == -1

@@ -19,45 +19,22 @@ from typing import Any
 
 from tfbigbatch.errors import missing_extra
 
+QUALITY = 90
+"""The quality of JPEGs of images that were made smaller, 1 to 100, as libjpeg counts it."""
 # Pillow opens more; some of those run other programs or read other files.
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
-_QUALITY = 95
 # Pillow first averages whole blocks of pixels, to this many times the result's size: a large image costs little more.
 _REDUCING_GAP = 3.0
 _COLORSPACES = {"L": "Grayscale", "RGB": "RGB"}
 # What ends a run of entropy-coded bytes: 0xFF and neither a stuffed zero, a restart marker nor a fill byte.
 _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
-_START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
+_END_OF_IMAGE = 0xD9
 # Markers without a length: TEM, the restart markers, the start of an image.
 _BARE = {0x01, *range(0xD0, 0xD9)}
 
 
 class BadImage(Exception):
     """An image that cannot be used; the message is the reason."""
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredSize:
-    """The size and quality that larger images are stored with.
-
-    Attributes:
-      max_side: the longest that the shorter side may be, in pixels; a smaller image is never enlarged.
-      quality: of the JPEG of an image that was made smaller, 1 to 100, as libjpeg counts it.
-    """
-
-    max_side: int
-    quality: int = 90
-
-    def size(self, width: int, height: int) -> tuple[int, int] | None:
-        """(width, height) of the same shape with a shorter side of `max_side`; None for an image that is small enough.
-
-        Args:
-          width, height: of the image, in pixels.
-        """
-        shorter = min(width, height)
-        if shorter <= self.max_side:
-            return None
-        return max(1, round(width * self.max_side / shorter)), max(1, round(height * self.max_side / shorter))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,22 +56,18 @@ class Image:
     fixed: str | None
     resized: bool = False
 
-    @property
-    def channels(self) -> int:
-        """1 for grayscale, 3 for RGB."""
-        return 1 if self.colorspace == "Grayscale" else 3
 
-
-def check(data: bytes, stored_size: StoredSize | None = None) -> Image:
+def check(data: bytes, max_side: int | None = None, quality: int = QUALITY) -> Image:
     """The Image in encoded bytes, after decoding it to its last pixel.
 
-    A CMYK or YCCK JPEG becomes RGB, and a PNG, GIF, BMP or WebP a JPEG of quality 95 without chroma
-    subsampling, of the same size; transparency is dropped, and an animation is its first picture. An image larger than
-    `stored_size` is made smaller, and is a JPEG of that quality whatever it was.
+    A CMYK or YCCK JPEG becomes RGB, and a PNG, GIF, BMP or WebP a JPEG of quality 95 without chroma subsampling, of the
+    same size; transparency is dropped, and an animation is its first picture.
 
     Args:
       data: the file's bytes.
-      stored_size: StoredSize; None for images as large as they are.
+      max_side: the longest that the shorter side may be, in pixels: a larger image is made smaller and is a JPEG of
+        `quality` whatever it was, a smaller one is never enlarged. None for images as large as they are.
+      quality: see QUALITY.
 
     Raises:
       BadImage: it is empty, truncated, not an image of those kinds, or too large for Pillow.
@@ -112,17 +85,16 @@ def check(data: bytes, stored_size: StoredSize | None = None) -> Image:
             warnings.simplefilter("ignore")
             picture = PIL.Image.open(io.BytesIO(data), formats=_FORMATS)
             picture.load()
-            reason = _reason_to_encode(picture, data)
-            size = stored_size.size(picture.width, picture.height) if stored_size else None
+            reason, size = _reason_to_encode(picture, data), smaller(picture.width, picture.height, max_side)
             encoded = data
-            if stored_size and size:
+            if size:
                 # Lanczos' filter leaves no pixel out.
                 picture = _plain(picture).resize(size, PIL.Image.Resampling.LANCZOS, reducing_gap=_REDUCING_GAP)
                 # Baseline and 4:2:0, which decode fastest, and the best Huffman code.
-                encoded = _as_jpeg(picture, quality=stored_size.quality, subsampling="4:2:0", optimize=True)
+                encoded = _as_jpeg(picture, quality=quality, subsampling="4:2:0", optimize=True)
             elif reason is not None:
                 picture = _plain(picture)
-                encoded = _as_jpeg(picture, quality=_QUALITY, subsampling=0)
+                encoded = _as_jpeg(picture, quality=95, subsampling=0)
     except PIL.UnidentifiedImageError:
         raise BadImage(f"not an image in a supported format ({', '.join(_FORMATS)})") from None
     except MemoryError:
@@ -130,6 +102,14 @@ def check(data: bytes, stored_size: StoredSize | None = None) -> Image:
     except Exception as error:  # decoders raise any error on damaged data
         raise BadImage(f"cannot be decoded: {type(error).__name__}: {error}") from None
     return Image(encoded, picture.height, picture.width, _COLORSPACES[picture.mode], reason, size is not None)
+
+
+def smaller(width: int, height: int, max_side: int | None) -> tuple[int, int] | None:
+    """(width, height) of the same shape with a shorter side of `max_side`; None for an image that is small enough."""
+    shorter = min(width, height)
+    if max_side is None or shorter <= max_side:
+        return None
+    return max(1, round(width * max_side / shorter)), max(1, round(height * max_side / shorter))
 
 
 def _reason_to_encode(picture: Any, data: bytes) -> str | None:

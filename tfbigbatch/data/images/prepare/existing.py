@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
+import functools
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import layouts
@@ -24,34 +25,19 @@ _LARGEST_LABEL = 10_000_000
 _LONGEST_NAME = 1000
 
 
-@dataclasses.dataclass(frozen=True)
-class Keys:
-    """The features of a layout.
-
-    Attributes:
-      layout: its name.
-      image, label: the features of the encoded image and of the label.
-      synset: the feature of the class's name, or None.
-    """
+class Keys(NamedTuple):
+    """The features of a layout: the encoded image, the label, and the class's name, or ''."""
 
     layout: str
     image: str
     label: str
-    synset: str | None
+    synset: str
 
 
 KINDS = (
     Keys("TFRecords of ImageNet", "image/encoded", "image/class/label", "image/class/synset"),
-    Keys("TFRecords of tensorflow_datasets", "image", "label", None),
+    Keys("TFRecords of tensorflow_datasets", "image", "label", ""),
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """A file to index: its path, and the Keys of its set."""
-
-    path: str
-    keys: Keys
 
 
 def find(source: str) -> dict[str, list[str]] | None:
@@ -60,26 +46,22 @@ def find(source: str) -> dict[str, list[str]] | None:
     Raises:
       ValueError: a file of a set is missing, there are several sets, or none for training.
     """
-    found: dict[str, list[str]] = {"train": [], "validation": []}
+    found: dict[str, list[re.Match[str]]] = {"train": [], "validation": []}
     for name in sorted(os.listdir(source)) if os.path.isdir(source) else ():
         match = _NAME.fullmatch(name)
         if match:
-            names = found[match[2]]
-            if int(match["number"]) != len(names):
-                raise InputError(
-                    f"{source} has {name}, but not the {match[2]} file of number {len(names):05d}; expected one whole "
-                    "set of files for each split."
-                )
-            names.append(os.path.join(os.path.abspath(source), name))
-    if not found["train"]:
-        if found["validation"]:
-            raise InputError(f"{source} has TFRecords for validation, but none for training.")
-        return None
-    for names in filter(None, found.values()):
-        total = int(_NAME.fullmatch(os.path.basename(names[-1]))["of"])  # type: ignore[index]
-        if len(names) != total:
-            raise InputError(f"{source} has {len(names)} of {total} files such as {os.path.basename(names[-1])}.")
-    return {split: names for split, names in found.items() if names}
+            found[match[2]].append(match)
+    if found["validation"] and not found["train"]:
+        raise InputError(f"{source} has TFRecords for validation, but none for training.")
+    for split, matches in found.items():
+        if [int(match["number"]) for match in matches] != list(range(int(matches[0]["of"]) if matches else 0)):
+            raise InputError(
+                f"{source} has {len(matches)} {split} files such as {matches[-1][0]}; expected one whole set of files "
+                "for each split."
+            )
+    folder = os.path.abspath(source)
+    paths = {split: [os.path.join(folder, match[0]) for match in matches] for split, matches in found.items()}
+    return {split: part for split, part in paths.items() if part} or None
 
 
 def keys_of(path: str) -> Keys:
@@ -99,32 +81,32 @@ def keys_of(path: str) -> Keys:
     )
 
 
-def index_file(task: Task, tick: Callable[[], None]) -> dict[str, Any]:
-    """The contents of a file: 'offsets' (int64 [records]), 'bytes', and 'names' of classes by stored label.
+def index_file(keys: Keys, path: str, tick: Callable[[], None]) -> tuple[np.ndarray, dict[int, str]]:
+    """The offsets of a file's records, int64 [records], and the names of their classes by stored label.
 
     A name is that of the first record with the label, '' for none.
 
     Raises:
       ValueError: the file is broken, or a record lacks the image or the label.
     """
-    offsets, keys = index.offsets(task.path), task.keys
+    offsets = index.offsets(path)
     names: dict[int, str] = {}
-    for offset, features in _records(task.path, offsets):
+    for offset, features in _records(path, offsets):
         image, label = (next(iter(features.get(key, ())), None) for key in (keys.image, keys.label))
         if not isinstance(label, int) or not isinstance(image, bytes) or not image:
-            raise InputError(f"{task.path}: the record at byte {offset} has no {keys.image} or no {keys.label}.")
+            raise InputError(f"{path}: the record at byte {offset} has no {keys.image} or no {keys.label}.")
         if label not in names:
-            name = next(iter(features.get(keys.synset or "", ())), b"")
+            name = next(iter(features.get(keys.synset, ())), b"")
             names[label] = str(name[:_LONGEST_NAME], "utf-8", "replace") if isinstance(name, bytes) else ""
     tick()
-    return {"offsets": offsets, "bytes": os.path.getsize(task.path), "names": names}
+    return offsets, names
 
 
-def classes_of(parts: Mapping[str, list[dict[str, Any]]], keys: Keys, folder: str) -> tuple[tuple[str, ...], int]:
+def classes_of(found: Mapping[int, str], keys: Keys, folder: str) -> tuple[tuple[str, ...], int]:
     """The classes of a set's records.
 
     Args:
-      parts: the results of `index_file`, by split.
+      found: the classes' names, or '', by stored label.
       keys: Keys of the set.
       folder: of its files.
 
@@ -132,33 +114,23 @@ def classes_of(parts: Mapping[str, list[dict[str, Any]]], keys: Keys, folder: st
       (names, the stored label of class 0).
 
     Raises:
-      ValueError: a label is out of range, or has two names.
+      ValueError: a label is out of range.
     """
-    merged: dict[int, str] = {}
-    for result in (result for results in parts.values() for result in results):
-        for label, name in result["names"].items():
-            if merged.setdefault(label, name) != name:
-                raise InputError(f"Label {label} has the classes {merged[label]!r} and {name!r}.")
-    train = {label for result in parts["train"] for label in result["names"]}
     # The standard records count from 1; a set with label 0 counts from 0.
-    offset = 0 if keys.synset is None or 0 in train else 1
-    if max(train) > _LARGEST_LABEL:
-        raise InputError(f"The train records have the label {max(train)}; expected {_LARGEST_LABEL:,} at most.")
+    first, last = 0 if not keys.synset or 0 in found else 1, max(found)
     path = os.path.join(folder, _CLASSES)
-    names = layouts.text_of(path, path).splitlines() if os.path.isfile(path) else []
-    names = names or [merged.get(label) or str(label) for label in range(offset, max(train) + 1)]
-    strange = [label for label in merged if not offset <= label < offset + len(names)]
-    if strange:
+    names = layouts.text_of(path).splitlines() if os.path.isfile(path) else []
+    if not names and last <= _LARGEST_LABEL:
+        names = [found.get(label) or str(label) for label in range(first, last + 1)]
+    if min(found) < first or last >= first + len(names):
         raise InputError(
-            f"The records have the label {strange[0]}; expected {offset} to {offset + len(names) - 1}. A split without "
-            "labels has to be put elsewhere."
+            f"The records have the labels {min(found)} to {last}; expected {first} to "
+            f"{first + len(names) - 1 if names else _LARGEST_LABEL}. A split without labels has to be put elsewhere."
         )
-    if len(set(names)) < len(names):
-        raise InputError(f"Two labels have the same class, {collections.Counter(names).most_common(1)[0][0]!r}.")
-    return tuple(names), offset
+    return tuple(names), first
 
 
-def _records(path: str, offsets: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(path: str, offsets: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
     """(offset, values of the features by name) of each record."""
     with open_regular(path, None) as file:
         for offset in offsets.tolist():
@@ -172,7 +144,7 @@ def _records(path: str, offsets: Any) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class Indexing(preparation.Preparation):
-    """Uses TFRecords in place.
+    """The preparation of a folder that refers to existing TFRecords; its tasks are their paths.
 
     Args:
       source: the folder that the user gave.
@@ -182,32 +154,38 @@ class Indexing(preparation.Preparation):
       ValueError: the first record is of an unknown layout.
     """
 
-    kind, load, function = image_manifest.KIND, staticmethod(image_manifest.load), staticmethod(index_file)
+    kind, load = image_manifest.KIND, staticmethod(image_manifest.load)
 
     def __init__(self, source: str, records: dict[str, list[str]]) -> None:
         self.splits = self._records = records
         sizes = {path: os.path.getsize(path) for paths in records.values() for path in paths}
         # A file may be empty.
-        self._first = next((path for path in records["train"] if sizes[path]), records["train"][0])
-        self._keys = keys_of(self._first)
+        self._keys = keys_of(next((path for path in records["train"] if sizes[path]), records["train"][0]))
         rows = [(os.path.basename(path), size) for path, size in sizes.items()]
         self.fingerprint = preparation.fingerprint(source, self._keys.layout, {}, [], rows)
 
-    def tasks(self, folder: str, say: Callable[[str], object]) -> list[Task]:
-        say(f"{self._keys.layout}: " + ", ".join(f"{len(each):,} {name} files" for name, each in self._records.items()))
-        return [Task(path, self._keys) for paths in self._records.values() for path in paths]
+    @property
+    def function(self) -> Callable[[str, Callable[[], None]], tuple[np.ndarray, dict[int, str]]]:
+        return functools.partial(index_file, self._keys)
 
-    def save(self, folder: str, results: dict[Task, dict[str, Any]], say: Callable[[str], object]) -> None:
-        found = {task.path: result for task, result in results.items()}
-        parts = {split: [found[path] for path in paths] for split, paths in self._records.items()}
-        classes, label_offset = classes_of(parts, self._keys, os.path.dirname(self._first))
+    def tasks(self, folder: str, say: Callable[[str], object]) -> list[str]:
+        say(f"{self._keys.layout}: " + ", ".join(f"{len(each):,} {name} files" for name, each in self._records.items()))
+        return [path for paths in self._records.values() for path in paths]
+
+    def save(
+        self, folder: str, results: dict[str, tuple[np.ndarray, dict[int, str]]], say: Callable[[str], object]
+    ) -> None:
+        names: dict[int, str] = {}
+        for _, found in results.values():
+            for label, name in found.items():
+                if names.setdefault(label, name) != name:
+                    raise InputError(f"Label {label} has the classes {names[label]!r} and {name!r}.")
+        classes, label_offset = classes_of(names, self._keys, os.path.dirname(self._records["train"][0]))
         splits = {
             split: image_manifest.Split.of_files(
-                split, paths, [part["offsets"] for part in parts[split]], [part["bytes"] for part in parts[split]]
+                split, paths, [results[path][0] for path in paths], list(map(os.path.getsize, paths))
             )
             for split, paths in self._records.items()
         }
         manifest = image_manifest.Manifest(classes, self._keys.image, self._keys.label, label_offset, splits)
-        counts = {name: {"images": split.examples, "left_out": {}} for name, split in splits.items()}
-        about = {"fixed": [], "left_out": [], "counts": counts, "unused": {}}
-        image_manifest.save(folder, manifest, about={**self.fingerprint, **about})
+        image_manifest.save(folder, manifest, about={**self.fingerprint, "fixed": [], "left_out": [], "unused": {}})

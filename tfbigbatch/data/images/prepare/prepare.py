@@ -11,11 +11,11 @@ import numpy as np
 
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import check, existing, layouts
-from tfbigbatch.data.images.prepare.check import StoredSize
 from tfbigbatch.data.records import preparation, shards, tfrecord
 from tfbigbatch.data.records.preparation import option
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import read_bytes
 
 IMAGE_KEY, LABEL_KEY, LABEL_OFFSET = "image/encoded", "image/class/label", 1
 # Approximate bytes of a shard. Small sets are prepared in parallel too: up to so many shards, of so many images each.
@@ -42,7 +42,7 @@ class Options:
     max_side: int | None = option(
         None, "Store larger images, of the same shape, with a shorter side of this many pixels."
     )
-    quality: int = option(StoredSize.quality, "Quality of the JPEGs that --max_side makes, 1 to 100.")
+    quality: int = option(check.QUALITY, "Quality of the JPEGs that --max_side makes, 1 to 100.")
     seed: int = option(0, "Seed of the order of the images and of the held-out fraction.")
     max_bad_share: float = option(0.01, "Fail if a larger fraction of the images has to be left out.")
     processes: int = 1
@@ -59,11 +59,6 @@ class Options:
                 "processes": (self.processes >= 1, "1 or more"),
             },
         )
-
-    @property
-    def stored_size(self) -> StoredSize | None:
-        """The size that larger images are stored with; None for images as they are."""
-        return None if self.max_side is None else StoredSize(self.max_side, self.quality)
 
 
 def prepare(
@@ -99,19 +94,11 @@ def prepare(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Content:
-    """The content of a shard.
+    """The content of a shard: some images of a split in their order, the names of all classes, and the options."""
 
-    Attributes:
-      files: its images, in their order.
-      labels: int64 [files], indices of classes.
-      classes: the names of all classes.
-      stored_size: StoredSize of its images; None for their own.
-    """
-
-    files: layouts.Files
-    labels: np.ndarray
+    images: layouts.Images
     classes: tuple[str, ...]
-    stored_size: StoredSize | None = None
+    options: Options
 
 
 def plan(source: layouts.Source, folder: str, options: Options) -> list[Shard]:
@@ -128,17 +115,17 @@ def plan(source: layouts.Source, folder: str, options: Options) -> list[Shard]:
     planned = []
     for split in ("train", "validation"):
         images = source.splits.get(split)
-        count = len(images.labels) if images else 0
+        count = len(images.names) if images else 0
         if not 0 <= options.shards.get(split, 0) <= count:
             raise InputError(f"--shards={split}:{options.shards[split]}: expected 1 to {count:,}, its images.")
         if images:
-            size = int(np.maximum(images.files.sizes, 0).sum())
+            size = int(np.maximum(images.sizes, 0).sum())
             total = options.shards.get(split) or max(1, min(_FEWEST, count // _IMAGES_EACH), -(-size // _SHARD_BYTES))
-            order = np.array(layouts.order(images.files.names, options.seed, split), np.int64)
-            for number, indices in enumerate(np.array_split(order, total)):
-                files, labels = images.files.only(indices), images.labels[indices]
-                content = Content(files, labels, source.classes, options.stored_size)
-                planned.append(Shard(split, number, total, folder, content))
+            parts = np.array_split(layouts.order(images.names, options.seed, split), total)
+            planned += [
+                Shard(split, number, total, folder, Content(images.only(part), source.classes, options))
+                for number, part in enumerate(parts)
+            ]
     return planned
 
 
@@ -150,29 +137,29 @@ def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
       tick: called after each image.
 
     Returns:
-      The record of shards.write: the numbers of 'images' and 'records', and of those that were 'resized'; names and
-      reasons of the images that were 'fixed' and 'left_out'.
+      The record of shards.write: how many images were 'resized'; split, name and reason of those that were 'fixed' and
+      'left_out'.
 
     Raises:
       ValueError: the folder cannot be written.
     """
-    files = shard.content.files
-    said: dict[str, Any] = {"images": len(files.names), "records": 0, "resized": 0, "fixed": [], "left_out": []}
+    images, options = shard.content.images, shard.content.options
+    said: dict[str, Any] = {"resized": 0, "fixed": [], "left_out": []}
 
     def runs() -> Iterator[list[bytes]]:
-        for index, name in enumerate(files.names):
+        for index, name in enumerate(images.names):
             image, reason = None, None
             try:
-                image = check.check(files.read(index), shard.content.stored_size)
+                image = check.check(read_bytes(images.path(index)), options.max_side, options.quality)
                 reason = image.fixed
             except OSError as error:
                 reason = f"cannot be read: {error.strerror or error}"
             except check.BadImage as error:
                 reason = str(error)
             if reason:
-                said["fixed" if image else "left_out"].append({"name": files.prefix + name, "reason": reason})
+                found = {"split": shard.split, "name": images.folder + name, "reason": reason}
+                said["fixed" if image else "left_out"].append(found)
             if image:
-                said["records"] += 1
                 said["resized"] += image.resized
                 yield [_example(shard.content, index, image)]
             tick()
@@ -182,7 +169,7 @@ def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
 
 def _example(content: Content, index: int, image: check.Image) -> bytes:
     """The serialized example of an image: the features of the standard ImageNet records except its boxes."""
-    label = int(content.labels[index])
+    label = int(content.images.labels[index])
     return tfrecord.example(
         {
             IMAGE_KEY: image.encoded,
@@ -190,10 +177,10 @@ def _example(content: Content, index: int, image: check.Image) -> bytes:
             "image/height": image.height,
             "image/width": image.width,
             "image/colorspace": image.colorspace.encode(),
-            "image/channels": image.channels,
+            "image/channels": 3 if image.colorspace == "RGB" else 1,
             LABEL_KEY: label + LABEL_OFFSET,
             "image/class/synset": content.classes[label].encode(errors="surrogateescape"),
-            "image/filename": os.path.basename(content.files.names[index]).encode(errors="surrogateescape"),
+            "image/filename": os.path.basename(content.images.names[index]).encode(errors="surrogateescape"),
         }
     )
 
@@ -224,50 +211,46 @@ class Conversion(preparation.Preparation):
         self._shards = plan(found, folder, options)
         totals = {shard.split: shard.total for shard in self._shards}
         self.splits = tuple(totals)
-        images = {split: found.splits[split] for split in totals}
-        counts = {split: len(part.labels) for split, part in images.items()}
-        self._contents = f"{found.layout}: {len(found.classes):,} classes, " + ", ".join(
-            f"{count:,} {split} images in {totals[split]:,} shards" for split, count in counts.items()
-        )
-        kept: dict[str, Any] = {"seed": options.seed, "shards": totals}
-        if found.held_out:
-            kept["validation_share"] = options.validation_share
-        if options.stored_size:
-            kept |= dataclasses.asdict(options.stored_size)
+        kept = {name: getattr(options, name) for name in ("seed", "validation_share", "max_side", "quality")}
+        kept["shards"] = totals
         rows = (
-            row
-            for part in images.values()
-            for row in zip(part.files.names, part.labels.tolist(), part.files.sizes.tolist())
+            (split, *row)
+            for split, part in found.splits.items()
+            if split in totals
+            for row in zip(part.names, part.labels.tolist(), part.sizes.tolist())
         )
-        self.fingerprint = preparation.fingerprint(source, found.layout, kept, [found.classes, counts], rows)
+        self.fingerprint = preparation.fingerprint(source, found.layout, kept, found.classes, rows)
 
     def tasks(self, folder: str, say: Callable[[str], object]) -> list[Shard]:
-        say(self._contents)
+        parts = [
+            f"{len(self._found.splits[split].names):,} {split} images in "
+            f"{sum(shard.split == split for shard in self._shards):,} shards"
+            for split in self.splits
+        ]
+        say(f"{self._found.layout}: {len(self._found.classes):,} classes, {', '.join(parts)}")
         return self._shards
 
     def size(self, task: Shard) -> int:
-        return len(task.content.labels)
+        return len(task.content.images.names)
 
     def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
-        left_out = _gathered(results, "left_out")
-        self._refuse_too_many(left_out)
-        stored = dataclasses.asdict(self._options.stored_size) if self._options.stored_size else {}
-        manifest = image_manifest.Manifest(
-            self._found.classes, IMAGE_KEY, LABEL_KEY, LABEL_OFFSET, shards.splits_of(results), **stored
+        fixed, left_out = (
+            sorted((image for record in results.values() for image in record[kind]), key=lambda image: image["name"])
+            for kind in ("fixed", "left_out")
         )
-        resized = {"resized": sum(record["resized"] for record in results.values())} if stored else {}
+        self._refuse_too_many(left_out)
+        splits, max_side = shards.splits_of(results), self._options.max_side
+        manifest = image_manifest.Manifest(self._found.classes, IMAGE_KEY, LABEL_KEY, LABEL_OFFSET, splits, max_side)
         about = {
-            **self.fingerprint,
-            **resized,
-            "fixed": _gathered(results, "fixed"),
+            "resized": sum(record["resized"] for record in results.values()),
+            "fixed": fixed,
             "left_out": left_out,
-            "counts": _counts(results),
             "unused": {
                 reason: {"files": len(names), "first": sorted(names)[:_NAMED]}
                 for reason, names in self._found.unused.items()
             },
         }
-        image_manifest.save(folder, manifest, sha256=shards.digests(results), about=about)
+        image_manifest.save(folder, manifest, sha256=shards.digests(results), about={**self.fingerprint, **about})
 
     def _refuse_too_many(self, left_out: list[dict[str, str]]) -> None:
         total = sum(map(self.size, self._shards))
@@ -279,20 +262,3 @@ class Conversion(preparation.Preparation):
             f"{self._options.max_bad_share} allows. The first:\n{shown}\nFix the source, or allow more: finished work "
             "is kept."
         )
-
-
-def _counts(results: dict[Shard, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The images that were read, and how many were left out for each kind of reason, by split."""
-    counts: dict[str, dict[str, Any]] = {}
-    for shard, record in results.items():
-        of_split = counts.setdefault(shard.split, {"images": 0, "left_out": {}})
-        of_split["images"] += record["images"]
-        for image in record["left_out"]:
-            kind = image["reason"].partition(":")[0]
-            of_split["left_out"][kind] = of_split["left_out"].get(kind, 0) + 1
-    return counts
-
-
-def _gathered(results: dict[Shard, dict[str, Any]], what: str) -> list[dict[str, str]]:
-    """The images of all shards' 'fixed' or 'left_out', sorted by name."""
-    return sorted((image for record in results.values() for image in record[what]), key=lambda image: image["name"])
