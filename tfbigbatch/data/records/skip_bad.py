@@ -20,6 +20,9 @@ class BadRecords:
     Args:
       split: Split of a prepared folder.
       max_fraction: the largest fraction of its records that may be bad, in [0, 1].
+
+    Attributes:
+      numbers: of the bad records so far, in the split.
     """
 
     def __init__(self, split: Split, *, max_fraction: float) -> None:
@@ -27,18 +30,13 @@ class BadRecords:
             raise InputError(f"max_bad_share={max_fraction}: expected a fraction, from 0.0 to 1.0.")
         self._split, self._max_fraction = split, max_fraction
         self._ends = np.cumsum(split.counts)
-        self._numbers: set[int] = set()
+        self.numbers: set[int] = set()
         self._lock = threading.Lock()
 
     @property
     def count(self) -> int:
         """The number of bad records so far, each counted once."""
-        return len(self._numbers)
-
-    @property
-    def numbers(self) -> list[int]:
-        """The bad records so far, by their numbers in the split, sorted."""
-        return sorted(self._numbers)
+        return len(self.numbers)
 
     def locate(self, number: int) -> tuple[str, int]:
         """(file, offset in bytes) of a record, by its number in the split."""
@@ -48,8 +46,8 @@ class BadRecords:
     def add(self, numbers: Iterable[int]) -> None:
         """Notes bad records by their numbers in the split; called from any thread of the pipeline."""
         with self._lock:
-            new = [int(number) for number in numbers if int(number) not in self._numbers]
-            self._numbers.update(new)
+            new = [int(number) for number in numbers if int(number) not in self.numbers]
+            self.numbers.update(new)
         for number in new:
             file, offset = self.locate(number)
             logging.warning("skipped: the record at byte %d of %s cannot be read or decoded", offset, file)
@@ -73,7 +71,7 @@ class BadRecords:
         """
         count = self.count
         if count > self._max_fraction * self._split.examples:
-            file, offset = self.locate(min(self._numbers))
+            file, offset = self.locate(min(self.numbers))
             raise InputError(
                 f"{count:,} of the {self._split.examples:,} records of {self._split.name} cannot be read or "
                 f"decoded, more than the fraction max_bad_share={self._max_fraction} allows; the first is at byte "
@@ -129,39 +127,26 @@ def map_records(
     Returns:
       The nest of tensors.
     """
-    count = records.shape[0]
 
-    def note(bad: tf.Tensor) -> tf.Tensor:
-        found = tf.boolean_mask(numbers, bad & (numbers >= 0))
-
-        def reported() -> bool:
-            report(found)
-            return True
-
-        return tf.cond(tf.size(found) > 0, reported, lambda: False)
-
-    def attempt(elements: tuple[tf.Tensor, ...], count: int) -> tuple[Any, tf.Tensor]:
+    def attempt(elements: tuple[tf.Tensor, ...]) -> tuple[Any, tf.Tensor]:
         """(results, True), or zeros and False where the function fails."""
-
-        def zeros(spec: tf.TensorSpec) -> tf.Tensor:
-            return tf.zeros([count, *spec.shape[1:]], spec.dtype)
-
         tried = tf.data.Dataset.from_tensors(elements).map(lambda *elements: (function(*elements), True))
-        blank = tf.nest.map_structure(zeros, tried.element_spec[0]), False
-        found = tried.ignore_errors().concatenate(tf.data.Dataset.from_tensors(blank))
-        results, fine = found.take(1).get_single_element()
-        return tf.nest.map_structure(lambda one: tf.ensure_shape(one, [count, *one.shape[1:]]), results), fine
+        count = elements[0].shape[:1]
+        blank = tf.nest.map_structure(lambda spec: tf.zeros(count + spec.shape[1:], spec.dtype), tried.element_spec[0])
+        either = tried.ignore_errors().concatenate(tf.data.Dataset.from_tensors((blank, False)))
+        return either.take(1).get_single_element()
 
-    def fine_alone(at: tf.Tensor) -> tf.Tensor:
+    def is_fine(at: tf.Tensor) -> tf.Tensor:
         alone = (tf.ensure_shape(each[at : at + 1], [1, *each.shape[1:]]) for each in (records, *others))
-        return attempt(tuple(alone), 1)[1]
+        return attempt(tuple(alone))[1]
 
-    def without_the_bad() -> Any:
-        fine = tf.map_fn(fine_alone, tf.range(count), fn_output_signature=tf.bool)
-        results, whole = attempt((tf.where(fine, records, ""), *others), count)
-        note(~(fine & whole))
-        return results
+    def without_the_bad() -> tuple[Any, tf.Tensor]:
+        fine = tf.map_fn(is_fine, tf.range(records.shape[0]), fn_output_signature=tf.bool)
+        return function(tf.where(fine, records, ""), *others), unreadable | ~fine
 
-    note(tf.strings.length(records) == 0)
-    results, fine = attempt((records, *others), count)
-    return tf.cond(fine, lambda: results, without_the_bad)
+    unreadable = tf.strings.length(records) == 0
+    results, fine = attempt((records, *others))
+    results, bad = tf.cond(fine, lambda: (results, unreadable), without_the_bad)
+    found = tf.boolean_mask(numbers, bad & (numbers >= 0))
+    tf.cond(tf.size(found) > 0, lambda: (report(found), True)[1], lambda: False)
+    return tf.nest.map_structure(lambda one: tf.ensure_shape(one, [*records.shape, *one.shape[1:]]), results)
