@@ -51,7 +51,7 @@ def prepare(folder, job, overwrite=False):
 def test_a_folder_is_locked_for_one_command(tmp_path):
     (tmp_path / PROGRESS).mkdir()
     with filelock.FileLock(tmp_path / PROGRESS / "lock"):
-        with pytest.raises(ValueError, match="Another command is preparing --output_dir=.*. Wait for it"):
+        with pytest.raises(ValueError, match="Another command prepares --output_dir=.*. Wait for it"):
             prepare(tmp_path, Words())
     with pytest.raises(KeyError):
         prepare(tmp_path, Words(error=KeyError()))

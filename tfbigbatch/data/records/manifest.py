@@ -8,19 +8,20 @@ TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import json
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import atomic_write, check_regular, open_regular, read_array
+from tfbigbatch.utils.files import atomic_write, check_regular, open_regular, read_array, reading_errors
 from tfbigbatch.utils.home import expanded
 
 MANIFEST = "manifest.json"
@@ -80,19 +81,11 @@ class Split:
     def __post_init__(self) -> None:
         for name in ("counts", "offsets", "bytes"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), np.int64))
-        if not len(self.files) == len(self.counts) == len(self.bytes):
+        of_files = len(self.files) == len(self.counts) == len(self.bytes) and not (self.counts < 0).any()
+        if not of_files or self.counts.sum() != len(self.offsets) or not self._offsets_fit():
             raise InputError(
-                f"split {self.name}: {len(self.files)} files, {len(self.counts)} counts and {len(self.bytes)} sizes; "
-                "expected one of each a file."
-            )
-        if self.counts.sum() != len(self.offsets) or (self.counts < 0).any():
-            raise InputError(
-                f"split {self.name}: {len(self.offsets)} offsets, but the files hold {self.counts.sum()} records."
-            )
-        if not self._offsets_fit():
-            raise InputError(
-                f"split {self.name}: the offsets are not those of its files: they begin at 0, grow, "
-                "and end within the file."
+                f"split {self.name}: the offsets are not those of its files: expected one for each record, that begin "
+                "at 0, grow, and end within the file."
             )
 
     def _offsets_fit(self) -> bool:
@@ -133,15 +126,10 @@ class Split:
 
 
 def check_minival(examples: Any, total: int, source: str) -> None:
-    """Checks the number of training examples to hold out, where the held-out data of the set is the test.
-
-    Args:
-      examples: the number.
-      total: of the training examples.
-      source: of them, for the error.
+    """Checks how many of `total` training examples are held out, where the set's other held-out data is the test.
 
     Raises:
-      ValueError: it is not a whole number in [1, total).
+      ValueError: it is not a whole number in [1, total); the message names the source.
     """
     if not isinstance(examples, int) or not 1 <= examples < total:
         raise InputError(
@@ -164,12 +152,8 @@ def with_minival(splits: Mapping[str, Split], examples: int) -> dict[str, Split]
 def require(folder: str | None, kind: Kind) -> dict[str, Any]:
     """The content of a prepared folder's manifest.json, not yet checked against the files.
 
-    Args:
-      folder: of a prepared dataset; None is refused with the command that makes one.
-      kind: Kind.
-
     Raises:
-      ValueError: the folder is not a prepared one.
+      ValueError: the folder is None or not a prepared one; the message has the command that makes one.
     """
     if folder is None:
         raise InputError(
@@ -188,8 +172,7 @@ def load(folder: str | None, kind: Kind, build: Callable[[dict[str, Any], dict[s
     """A prepared folder's manifest, checked against the files' sizes and the index.
 
     Args:
-      folder: of a prepared dataset; None is refused with the command that makes one.
-      kind: Kind.
+      folder, kind: as of `require`.
       build: from the content of manifest.json and the Splits by name to what is returned.
 
     Raises:
@@ -201,9 +184,8 @@ def load(folder: str | None, kind: Kind, build: Callable[[dict[str, Any], dict[s
     folder = expanded(folder)
     try:
         splits = {name: _split(folder, name, entry, kind) for name, entry in content["splits"].items()}
-        if "train" not in splits:
-            # Every command that prepares writes it.
-            raise KeyError("train")
+        # Every command that prepares writes it.
+        splits["train"]
         return build(content, splits)
     except InputError:
         raise
@@ -252,7 +234,7 @@ def save(
       ValueError: the folder cannot be written.
     """
     entries, digests = {}, sha256 or {}
-    try:
+    with writing(folder):
         os.makedirs(folder, exist_ok=True)
         for name, split in splits.items():
             atomic_write(index_path(folder, name), functools.partial(np.save, arr=split.offsets))
@@ -268,8 +250,15 @@ def save(
         content = {**fields, "content": kind.content, "format": kind.format, "splits": entries}
         text = json.dumps(content, indent=1, sort_keys=True) + "\n"
         atomic_write(os.path.join(folder, MANIFEST), lambda file: file.write(text.encode()))
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """A context in which a failure to write a file becomes an InputError that names it."""
+    try:
+        yield
     except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror or error}.") from None
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
 def read(folder: str, kind: Kind) -> dict[str, Any] | None:
@@ -311,21 +300,19 @@ def _split(folder: str, name: str, entry: dict[str, Any], kind: Kind) -> Split:
     # A relative name lies in the folder; join leaves an absolute one as it is.
     files = tuple(os.path.join(os.path.abspath(folder), file["name"]) for file in entry["files"])
     sizes = [file["bytes"] for file in entry["files"]]
-    for path, size in zip(files, sizes):
-        try:
-            check_regular(path)
-            found = os.path.getsize(path)
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}. {kind.again}") from None
-        if found != size:
-            raise InputError(f"{path} has {found} bytes; {MANIFEST} says {size}. {kind.again}")
     path = index_path(folder, name)
     counts = [operator.index(file["records"]) for file in entry["files"]]
     large = sum(counts) > MOST_IN_MEMORY
     try:
+        for file, size in zip(files, sizes):
+            with reading_errors(file):
+                check_regular(file)
+                found = os.path.getsize(file)
+            if found != size:
+                raise InputError(f"{file} has {found} bytes; {MANIFEST} says {size}.")
         offsets = read_array(path, "r" if large else None)
     except InputError as error:
-        raise InputError(f"{error}. {kind.again}") from None
+        raise InputError(f"{str(error).removesuffix('.')}. {kind.again}") from None
     fits = offsets.dtype == np.int64 and offsets.shape == (sum(counts),)
     if not fits or not (large or _index_digest(offsets) == entry["index_sha256"]):
         raise InputError(

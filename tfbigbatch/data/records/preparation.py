@@ -24,7 +24,7 @@ from tfbigbatch.data.records.manifest import MANIFEST
 from tfbigbatch.data.records.shards import PROGRESS, Shard
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes as workers
-from tfbigbatch.utils.files import atomic_write, open_regular
+from tfbigbatch.utils.files import atomic_write, read_json_dictionary
 
 _FINGERPRINT, _LOCK = "plan.json", "lock"
 
@@ -56,7 +56,7 @@ class Preparation(abc.ABC):
 
     @abc.abstractmethod
     def tasks(self, folder: str, say: Callable[[str], object]) -> Sequence[Any]:
-        """The Shards to write, or other hashable tasks; after what is to be scanned or trained before.
+        """The Shards to write, or paths to index; after what is to be scanned or trained before.
 
         Args:
           folder: the prepared folder, whose `progress_path` may keep what is to be found again after a stop.
@@ -75,18 +75,9 @@ class Preparation(abc.ABC):
         """The number of times that `function` calls tick for a task."""
         return 1
 
-    def done(self, task: Any) -> Any:
-        """The result of a task that a command before this one did; None for a task to do."""
-        return shards.done(task) if isinstance(task, Shard) else None
-
     @abc.abstractmethod
     def save(self, folder: str, results: dict[Any, Any], say: Callable[[str], object]) -> None:
-        """Writes the manifest.
-
-        Args:
-          folder: the prepared folder.
-          results: by task, in the order of `tasks`.
-          say: called with lines about the results.
+        """Writes the manifest from the results by task, in the order of `tasks`.
 
         Raises:
           ValueError: the results cannot be used, or the folder cannot be written.
@@ -123,9 +114,10 @@ def prepare(
         if before == job.fingerprint["digest"] and job.is_whole(folder):
             return manifest.read(folder, job.kind) or {}, True
         tasks = job.tasks(folder, say)
-        written = [task.path for task in tasks if isinstance(task, Shard)]
-        _claim(folder, job.fingerprint, before, [*manifest.paths(folder, job.splits), *written])
-        results = run(job.function, tasks, size=job.size, done=job.done, unit=job.unit, processes=processes)
+        if before != job.fingerprint["digest"]:
+            written = [task.path for task in tasks if isinstance(task, Shard)]
+            _claim(folder, job.fingerprint, [*manifest.paths(folder, job.splits), *written])
+        results = run(job.function, tasks, size=job.size, unit=job.unit, processes=processes)
         job.save(folder, results, say)
         return manifest.read(folder, job.kind) or {}, False
 
@@ -137,17 +129,15 @@ def run(
     unit: str,
     processes: int,
     size: Callable[[Any], int] | None = None,
-    done: Callable[[Any], Any] = lambda task: None,
 ) -> dict[Any, Any]:
-    """The results of tasks, several at once, with a progress bar.
+    """The results of tasks, several at once, with a progress bar; shards that a command before wrote are left.
 
     Args:
       function: of (task, tick), where tick is to be called for each unit; importable if `processes` > 1.
-      tasks: hashable, and picklable if `processes` > 1.
+      tasks: Shards, or others that are hashable; picklable if `processes` > 1.
       unit: what a tick counts.
       processes: how many at once.
       size: the number of ticks of a task; None for an unknown total.
-      done: gives the result of a task that needs no work, or None.
 
     Returns:
       Results by task, in the order of `tasks`.
@@ -156,11 +146,10 @@ def run(
       ValueError: a process died, or `function` raised it.
       Preempted: SIGINT or SIGTERM was received.
     """
-    results = {task: done(task) for task in tasks}
+    results = {task: shards.done(task) if isinstance(task, Shard) else None for task in tasks}
     missing = [task for task, result in results.items() if result is None]
-    total = None if size is None else sum(map(size, tasks))
-    before = 0 if size is None or total is None else total - sum(map(size, missing))
-    with workers.progress_bar(total, before, unit) as progress:
+    total, left = (None, 0) if size is None else (sum(map(size, tasks)), sum(map(size, missing)))
+    with workers.progress_bar(total, (total or 0) - left, unit) as progress:
         workers.run_tasks(function, missing, processes=processes, ended=results.__setitem__, progress=progress)
     return results
 
@@ -229,17 +218,14 @@ def check_outside(source: str, folder: str) -> None:
 @contextlib.contextmanager
 def _lock(folder: str) -> Iterator[None]:
     """Creates a folder and its progress folder, and locks them for one command."""
-    held = filelock.FileLock(progress_path(folder, _LOCK))
-    with _writing(folder):
-        os.makedirs(os.path.join(folder, PROGRESS), exist_ok=True)
-        try:
-            held.acquire(blocking=False)
-        except filelock.Timeout:
-            raise InputError(f"Another command is preparing --output_dir={folder}. Wait for it, or stop it.") from None
-    try:
+    with contextlib.ExitStack() as stack:
+        with manifest.writing(f"--output_dir={folder}"):
+            os.makedirs(os.path.join(folder, PROGRESS), exist_ok=True)
+            try:
+                stack.enter_context(filelock.FileLock(progress_path(folder, _LOCK), timeout=0))
+            except filelock.Timeout:
+                raise InputError(f"Another command prepares --output_dir={folder}. Wait for it, or stop it.") from None
         yield
-    finally:
-        held.release()
 
 
 def _claimed_for(folder: str, fingerprint: dict[str, Any], overwrite: bool) -> str | None:
@@ -248,11 +234,11 @@ def _claimed_for(folder: str, fingerprint: dict[str, Any], overwrite: bool) -> s
     Raises:
       ValueError: it holds what was prepared from another fingerprint, and something would be lost with it.
     """
-    before = _read(progress_path(folder, _FINGERPRINT))
-    if before is None:
+    path = progress_path(folder, _FINGERPRINT)
+    if not os.path.exists(path):
         return None
-    made = _records(folder) or os.path.exists(os.path.join(folder, MANIFEST))
-    if before.get("digest") != fingerprint["digest"] and made and not overwrite:
+    before = read_json_dictionary(path)
+    if before.get("digest") != fingerprint["digest"] and len(_made(folder)) > 1 and not overwrite:
         old, new = before.get("options"), fingerprint["options"]
         old = old if isinstance(old, dict) else {}
         changed = [f"{name} {old.get(name)}, now {new[name]}" for name in new if old.get(name) != new[name]]
@@ -263,59 +249,33 @@ def _claimed_for(folder: str, fingerprint: dict[str, Any], overwrite: bool) -> s
     return str(before.get("digest"))
 
 
-def _claim(folder: str, fingerprint: dict[str, Any], before: str | None, writes: Iterable[str]) -> None:
+def _claim(folder: str, fingerprint: dict[str, Any], writes: Iterable[str]) -> None:
     """Marks a locked folder as built from a fingerprint; what was made from another one is removed.
 
     Raises:
       ValueError: it holds other files with the names of `writes`, or cannot be written.
     """
-    with _writing(folder):
-        if before != fingerprint["digest"]:
-            if before is not None:
-                _remove(folder)
-            # Also after that: a folder of TFRecords that were only indexed still holds them.
-            strange = [path for path in writes if os.path.exists(path)]
-            if strange:
-                raise InputError(
-                    f"--output_dir={folder} holds files that this command did not make, such as {strange[0]}. Choose "
-                    "another folder."
-                )
-            text = json.dumps(fingerprint, indent=1) + "\n"
-            atomic_write(progress_path(folder, _FINGERPRINT), lambda file: file.write(text.encode()))
-
-
-@contextlib.contextmanager
-def _writing(folder: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"--output_dir={folder} cannot be written: {error.strerror or error}.") from None
-
-
-def _records(folder: str) -> list[str]:
-    """The records of the shards that were written."""
-    found = glob.glob(os.path.join(glob.escape(os.path.join(folder, PROGRESS)), "*.json"))
-    return [path for path in found if os.path.basename(path) != _FINGERPRINT]
-
-
-def _remove(folder: str) -> None:
-    """Removes what a command made; the fingerprint goes last, so that a stop in between leaves a claimed folder."""
-    records = _records(folder)
-    made = [os.path.join(folder, os.path.basename(record).removesuffix(".json")) for record in records]
-    indexes = glob.glob(os.path.join(glob.escape(folder), "*.index.npy"))
-    for old in [os.path.join(folder, MANIFEST), *indexes, *made, *records, progress_path(folder, _FINGERPRINT)]:
-        with contextlib.suppress(FileNotFoundError):
+    with manifest.writing(f"--output_dir={folder}"):
+        for old in _made(folder):
             os.remove(old)
+        # Also after that: a folder of TFRecords that were only indexed still holds them.
+        strange = [path for path in writes if os.path.exists(path)]
+        if strange:
+            raise InputError(
+                f"--output_dir={folder} holds files that this command did not make, such as {strange[0]}. Choose "
+                "another folder."
+            )
+        text = json.dumps(fingerprint, indent=1) + "\n"
+        atomic_write(progress_path(folder, _FINGERPRINT), lambda file: file.write(text.encode()))
 
 
-def _read(path: str) -> dict[str, Any] | None:
-    try:
-        with open_regular(path, encoding="utf-8") as file:
-            content = json.load(file)
-        if not isinstance(content, dict) or not isinstance(content.get("options", {}), dict):
-            raise ValueError("it holds something else")
-        return content
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}). Remove the folder and prepare it again.") from None
+def _made(folder: str) -> list[str]:
+    """What the command that claimed a folder made in it; the fingerprint is last, so that a folder that is half
+    removed stays claimed. Nothing where none claimed it."""
+    claim, inside = progress_path(folder, _FINGERPRINT), glob.escape(folder)
+    if not os.path.exists(claim):
+        return []
+    records = [path for path in glob.glob(os.path.join(inside, PROGRESS, "*.json")) if path != claim]
+    shards = [os.path.join(folder, os.path.basename(record).removesuffix(".json")) for record in records]
+    made = [os.path.join(folder, MANIFEST), *glob.glob(os.path.join(inside, "*.index.npy")), *shards, *records, claim]
+    return [path for path in made if os.path.exists(path)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data.records import tfrecord
+from tfbigbatch.data.records import manifest, tfrecord
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
@@ -78,25 +79,21 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
     Raises:
       ValueError: the folder cannot be written.
     """
-    digest, sizes, part = hashlib.sha256(), [], f"{os.path.splitext(shard.record)[0]}.part"
+    digest, sizes, part = hashlib.sha256(), [], shard.sidecar(".part")
     try:
-        with open(part, "wb") as file:
-            for run in runs:
-                for frame in map(tfrecord.framed, run):
+        with manifest.writing(shard.path):
+            with open(part, "wb") as file:
+                for frame in map(tfrecord.framed, itertools.chain.from_iterable(runs)):
                     file.write(frame)
                     digest.update(frame)
                     sizes.append(len(frame))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, shard.path)
-        ends = np.cumsum(np.array(sizes, np.int64))
-        files.atomic_write(shard.offsets, lambda file: np.save(file, ends - np.array(sizes, np.int64)))
-        record = {**counts, "bytes": int(ends[-1]) if sizes else 0, "sha256": digest.hexdigest()}
-        files.atomic_write(shard.record, lambda file: file.write(json.dumps(record, indent=1).encode()))
-    except OSError as error:
-        reason = error.strerror or error
-        where = error.filename or f"{shard.path} cannot be written"
-        raise InputError(f"{where}: {reason}.") from None
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, shard.path)
+            ends = np.cumsum(np.array(sizes, np.int64))
+            files.atomic_write(shard.offsets, lambda file: np.save(file, ends - np.array(sizes, np.int64)))
+            record = {**counts, "bytes": int(ends[-1]) if sizes else 0, "sha256": digest.hexdigest()}
+            files.atomic_write(shard.record, lambda file: file.write(json.dumps(record, indent=1).encode()))
     finally:
         with contextlib.suppress(OSError):
             os.remove(part)
@@ -106,10 +103,9 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
 def done(shard: Shard) -> dict[str, Any] | None:
     """The record of a whole shard; None where it or its offsets are missing, or it has not the size it had."""
     try:
-        with files.open_regular(shard.record, encoding="utf-8") as file:
-            record = json.load(file)
-        whole = os.path.getsize(shard.path) == record["bytes"] and os.path.exists(shard.offsets)
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        record = files.read_json_dictionary(shard.record)
+        whole = os.path.getsize(shard.path) == record.get("bytes") and os.path.exists(shard.offsets)
+    except (OSError, InputError):
         return None
     return record if whole else None
 

@@ -167,6 +167,4 @@ def test_a_larger_image_becomes_a_baseline_jpeg_of_the_quality(kind):
     # The mean of the four pixels that each covers, of the decoded original.
     before = np.asarray(opened(data).convert("RGB"), np.float64).reshape(60, 2, 100, 2, 3).mean((1, 3))
     assert np.abs(np.asarray(stored.convert("RGB"), np.float64) - before).mean() < 2.5
-    assert check.check(image.encoded, 60) == check.Image(
-        image.encoded, 60, 100, image.colorspace, None, resized=False
-    )
+    assert check.check(image.encoded, 60) == check.Image(image.encoded, 60, 100, image.colorspace, None, resized=False)
