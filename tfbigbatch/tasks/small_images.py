@@ -39,7 +39,8 @@ class SmallImageClassification(Task):
             "classes": images.CLASSES,
             "brightest": images.BRIGHTEST,
         }
-        train, self.test = fake.train_and_test(images) if use_fake_data else images.load(data_dir)
+        sizes = images.SHAPE, images.CLASSES, images.BRIGHTEST
+        train, self.test = fake.train_and_test(*sizes, self.images) if use_fake_data else images.load(data_dir)
         self.train = train
         if data.get(MINIVAL):
             self.train, self.minival = train.split_off(fake.minival(data[MINIVAL]) if use_fake_data else data[MINIVAL])

@@ -10,7 +10,7 @@ RECORDS = sum(COUNTS)
 
 
 def order_of(host=0, hosts=1, *, batch_size=12, seed=0, window=20, chunk_size=8):
-    return RecordOrder(Chunks.of_files(COUNTS, chunk_size), HostSlice(batch_size, hosts, host), seed, window)
+    return RecordOrder(Chunks(np.array(COUNTS), chunk_size), HostSlice(batch_size, hosts, host), seed, window)
 
 
 def read(order, step, steps):
@@ -40,7 +40,7 @@ def all_hosts(hosts, steps, **options):
 @pytest.mark.parametrize("block", [3, 1 << 16])
 def test_pieces_are_those_of_a_sum_over_all_chunks(counts, block, monkeypatch):
     monkeypatch.setattr(order_module, "_BLOCK", block)
-    order = RecordOrder(Chunks.of_files(counts, 8), HostSlice(3, 1, 0), seed=4, window=5)
+    order = RecordOrder(Chunks(np.array(counts), 8), HostSlice(3, 1, 0), seed=4, window=5)
     first = np.concatenate([np.arange(0, count, 8) + sum(counts[:file]) for file, count in enumerate(counts)])
     size = np.concatenate([np.minimum(8, count - np.arange(0, count, 8)) for count in counts])
     for epoch in range(2):

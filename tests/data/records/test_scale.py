@@ -22,7 +22,7 @@ def test_a_window_takes_the_places_of_its_own_chunks_alone(records, monkeypatch)
 
     real = order_module.examples_at
     monkeypatch.setattr(order_module, "examples_at", examples_at)
-    chunks = Chunks.of_files(np.full(FILES, records // FILES), 64)
+    chunks = Chunks(np.full(FILES, records // FILES), 64)
     order = RecordOrder(chunks, HostSlice(32_768, 256, 255), 1, WINDOW)
     short = chunks.short_in_order
     epoch, window, _ = order.position(records // 32_768 * 3 // 2)

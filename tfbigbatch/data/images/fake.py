@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import numpy as np
 
 from tfbigbatch.data.in_memory.arrays import Arrays
@@ -11,14 +9,18 @@ from tfbigbatch.data.in_memory.arrays import Arrays
 _SIZES = {"train": 64, "test": 20}
 
 
-def train_and_test(images: ModuleType) -> tuple[Arrays, Arrays]:
-    """(train, test): 64 and 20 random images whose brightness depends on their label.
+def train_and_test(shape: tuple[int, ...], classes: int, brightest: int, name: str) -> tuple[Arrays, Arrays]:
+    """(train, test): 64 and 20 random images, uint8 in [0, brightest], whose brightness depends on their label."""
 
-    Args:
-      images: the module of an image dataset, with SHAPE, CLASSES and BRIGHTEST.
-    """
-    name = images.__name__.rpartition(".")[2]
-    return _splits(images.SHAPE, images.CLASSES, images.BRIGHTEST, name)
+    def images(size: int, source: str) -> Arrays:
+        random = np.random.RandomState(0)
+        labels = (np.arange(size) % classes).astype(np.int32)
+        noise = random.randint(0, brightest + 1, size=(size, *shape))
+        level = labels.reshape(-1, *[1] * len(shape)) * brightest // classes
+        return Arrays(((noise + level) // 2).astype(np.uint8), labels, classes, source)
+
+    train, test = (images(size, f"fake {name}, {split}") for split, size in _SIZES.items())
+    return train, test
 
 
 def minival(examples: int) -> int:
@@ -28,17 +30,4 @@ def minival(examples: int) -> int:
 
 def pictures(image_size: int) -> tuple[Arrays, Arrays]:
     """The same of [image_size, image_size, 3], in five classes."""
-    return _splits((image_size, image_size, 3), 5, 255, "pictures")
-
-
-def _splits(shape: tuple[int, ...], classes: int, brightest: int, name: str) -> tuple[Arrays, Arrays]:
-    train, test = (_images(shape, classes, brightest, size, f"fake {name}, {split}") for split, size in _SIZES.items())
-    return train, test
-
-
-def _images(shape: tuple[int, ...], classes: int, brightest: int, size: int, source: str) -> Arrays:
-    random = np.random.RandomState(0)
-    labels = (np.arange(size) % classes).astype(np.int32)
-    noise = random.randint(0, brightest + 1, size=(size, *shape))
-    level = labels.reshape(-1, *[1] * len(shape)) * brightest // classes
-    return Arrays(((noise + level) // 2).astype(np.uint8), labels, classes, source)
+    return train_and_test((image_size, image_size, 3), 5, 255, "pictures")

@@ -28,20 +28,16 @@ class Arrays(ByIndex):
     def __init__(self, features: Nest, labels: Nest, classes: int | None, source: str, weights: Nest = None) -> None:
         self.features, self.labels = features, labels
         self._parts = (features, labels) if weights is None else (features, labels, weights)
-        lengths = {
-            name: sorted({len(array) for array in tf.nest.flatten(part)})
-            for name, part in zip(("features", "labels", "weights"), self._parts)
-        }
-        if len({length for each in lengths.values() for length in each}) != 1:
-            shown = ", ".join(f"{length:,} {name}" for name, each in lengths.items() for length in each)
+        named = list(zip(("features", "labels", "weights"), self._parts))
+        lengths = {(len(array), name): None for name, part in named for array in tf.nest.flatten(part)}
+        if len({length for length, _ in lengths}) != 1:
+            shown = ", ".join(f"{length:,} {name}" for length, name in lengths)
             raise InputError(
                 f"{source}: arrays of different lengths: {shown}; expected one for each example. A list is one array: "
                 "give several arrays as a tuple or a dictionary."
             )
-        super().__init__(lengths["labels"][0], source, classes=classes)
-        for array in tf.nest.flatten(labels):
-            if classes is None:
-                continue
+        super().__init__(next(iter(lengths))[0], source, classes=classes)
+        for array in [] if classes is None else tf.nest.flatten(labels):
             wrong = np.flatnonzero((array < -1) | (array >= classes))
             if wrong.size:
                 raise InputError(

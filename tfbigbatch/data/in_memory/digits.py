@@ -26,7 +26,13 @@ def load(data_dir: str | None = None) -> tuple[Arrays, ...]:
     Raises:
       ValueError: scikit-learn is not installed.
     """
-    rows = _rows()
+    package = importlib.util.find_spec("sklearn")
+    if package is None or package.origin is None:
+        raise missing_extra("scikit-learn", "models")
+    path = os.path.join(os.path.dirname(package.origin), "datasets", "data", "digits.csv.gz")
+    # Its file alone: the package takes a third of a second to import, SciPy and all. A row has 64 pixels and a label.
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        rows = np.array([line.split(",") for line in file], np.float64)
     # The file is ordered by writer: without a shuffle, the test set would have other writers.
     rows = rows[np.random.RandomState(0).permutation(len(rows))]
     images, labels = rows[:, :-1].reshape(-1, *SHAPE).astype(np.uint8), rows[:, -1].astype(np.int32)
@@ -34,14 +40,3 @@ def load(data_dir: str | None = None) -> tuple[Arrays, ...]:
         Arrays(images[part], labels[part], CLASSES, f"scikit-learn digits, {name}")
         for name, part in (("train", slice(None, _TRAIN_SIZE)), ("test", slice(_TRAIN_SIZE, None)))
     )
-
-
-def _rows() -> np.ndarray:
-    """float64 [1797, 65]: the 64 pixels of each image, and its label."""
-    package = importlib.util.find_spec("sklearn")
-    if package is None or package.origin is None:
-        raise missing_extra("scikit-learn", "models")
-    path = os.path.join(os.path.dirname(package.origin), "datasets", "data", "digits.csv.gz")
-    # Its file alone: the package takes a third of a second to import, SciPy and all.
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return np.array([line.split(",") for line in file], np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import struct
 import zlib
@@ -30,7 +31,7 @@ def load(data_dir: str | None = None) -> tuple[Arrays, ...]:
     """60,000 training and 10,000 test images, uint8 in [0, 255].
 
     Args:
-      data_dir: folder with the four idx gz files; None: download them with Keras.
+      data_dir: folder with the four idx gz files; None to download them with Keras.
 
     Raises:
       ValueError: a file is missing, truncated, corrupt or not what its name says; or the download fails.
@@ -58,23 +59,16 @@ def _read_idx(path: str, magic: int, dimensions: int) -> np.ndarray:
     try:
         with gzip.open(path, "rb") as file:
             content = file.read()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is truncated or corrupt ({error}). Fetch the file again.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-    header_size = 4 + 4 * dimensions
-    if len(content) < header_size:
-        raise InputError(f"{path} has {len(content)} bytes; an idx header alone has {header_size}. Fetch it again.")
-    found, *shape = struct.unpack(f">{1 + dimensions}I", content[:header_size])
-    if found != magic:
-        raise InputError(f"{path} is not the idx file of its name: magic number {found}, expected {magic}.")
-    expected = int(np.prod(shape, dtype=np.int64))
-    if len(content) - header_size != expected:
+        found, *shape = struct.unpack_from(f">{1 + dimensions}I", content)
+    except (EOFError, zlib.error, struct.error, OSError) as error:
+        raise InputError(f"{path} cannot be read, or is truncated or corrupt ({error}). Fetch it again.") from None
+    size = len(content) - 4 - 4 * dimensions
+    if found != magic or size != math.prod(shape):
         raise InputError(
-            f"{path} is truncated or corrupt: its header says {expected} bytes ({' x '.join(map(str, shape))}), "
-            f"it holds {len(content) - header_size}. Fetch the file again."
+            f"{path} is not the idx file of its name, or truncated: its header has the magic number {found}, expected "
+            f"{magic}, and says {' x '.join(map(str, shape))} bytes; it holds {size}. Fetch it again."
         )
-    return np.frombuffer(content, np.uint8, offset=header_size).reshape(shape)
+    return np.frombuffer(content, np.uint8, offset=len(content) - size).reshape(shape)
 
 
 def _downloaded() -> tuple[Arrays, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,11 +89,6 @@ class Chunks:
     counts: np.ndarray
     chunk_size: int
 
-    @classmethod
-    def of_files(cls, counts: Sequence[int] | np.ndarray, chunk_size: int) -> Chunks:
-        """The chunks of files with these numbers of records."""
-        return cls(np.asarray(counts, np.int64), chunk_size)
-
     @functools.cached_property
     def count(self) -> int:
         """The number of chunks."""
@@ -121,14 +116,10 @@ class Chunks:
     def extent(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """(first, size) of chunks, by their numbers: int64 [n] each, the first record and the number of records."""
         file = tf.searchsorted(tf.constant(self._chunk_ends), numbers, side="right", out_type=tf.int64)
-        begins, ends = (tf.gather(tf.constant(each), file) for each in self._bounds_of_files)
+        ends = np.cumsum(self.counts)
+        begins, ends = (tf.gather(tf.constant(each), file) for each in (ends - self.counts, ends))
         first = begins + (numbers - tf.gather(tf.constant(self._chunk_ends - self._in_files), file)) * self.chunk_size
         return first, tf.minimum(ends - first, self.chunk_size)
-
-    @functools.cached_property
-    def _bounds_of_files(self) -> tuple[np.ndarray, np.ndarray]:
-        ends = np.cumsum(self.counts)
-        return ends - self.counts, ends
 
     @property
     def short_in_order(self) -> ShortChunks:
@@ -155,12 +146,9 @@ class Chunks:
         count = int(np.count_nonzero(self._missing))
         if not count:
             return self.short_in_order
-        if self.count <= _BLOCK:
-            places, lacks = of_block(tf.constant(0, tf.int64))
-        else:
-            blocks = tf.data.Dataset.range(-(-self.count // _BLOCK))
-            found = blocks.map(of_block, num_parallel_calls=_PARALLEL_BLOCKS, deterministic=True).rebatch(count)
-            places, lacks = found.get_single_element()
+        blocks = tf.data.Dataset.range(-(-self.count // _BLOCK))
+        found = blocks.map(of_block, num_parallel_calls=_PARALLEL_BLOCKS, deterministic=True).rebatch(count)
+        places, lacks = found.get_single_element()
         return ShortChunks(places, tf.cumsum(lacks))
 
     def pieces(

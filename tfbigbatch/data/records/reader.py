@@ -56,7 +56,7 @@ class RecordReader:
         self._files = tf.constant(list(files))
         self._ends = tf.constant(np.cumsum(counts), tf.int64)
         self._offsets_of = _mapped(offsets) if len(offsets) > manifest.MOST_IN_MEMORY else _held(offsets)
-        self.chunks = Chunks.of_files(counts, CHUNK_SIZE)
+        self.chunks = Chunks(np.asarray(counts, np.int64), CHUNK_SIZE)
 
     def records(self, pieces: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
         """The records of some pieces, an element for each piece.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,14 +92,14 @@ class ByIndex(Dataset):
         cut = min(len(self) - 1, max(1, round(len(self) * fraction)))
         chosen = np.arange(self._size, dtype=np.int64) if self._chosen is None else self._chosen
         shuffled = np.random.default_rng(0).permutation(chosen)
-        held_out, kept = self._of(shuffled[:cut], ""), self._of(shuffled[cut:], "")
+        held_out, kept = self._of(shuffled[:cut]), self._of(shuffled[cut:])
         kept._note = f"; {cut:,} more, chosen at random, are held out as {name}"
         return kept, held_out
 
-    def _of(self, chosen: np.ndarray, note: str) -> ByIndex:
+    def _of(self, chosen: np.ndarray) -> ByIndex:
         """The same dataset with other examples chosen; what holds them is shared."""
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__, _chosen=np.sort(chosen), _note=note)
+        part = copy.copy(self)
+        part._chosen, part._note = np.sort(chosen), ""
         return part
 
     def _rows(self, positions: tf.Tensor) -> tuple[Nest, ...]:

@@ -42,11 +42,7 @@ class Indexable(ByIndex):
         return tf.nest.pack_sequence_as(self._structure, read)
 
     def _example(self, index: int) -> tuple[Nest, ...]:
-        example = self._examples[index]
-        what = f"{self.source}, example {index}"
-        if not isinstance(example, (tuple, list)) or len(example) not in (2, 3):
-            raise InputError(f"{what} is {type(example).__name__}; expected (features, labels), perhaps with a weight.")
-        return tuple(nest_of(part, what) for part in example)
+        return _parts(self._examples[index], f"{self.source}, example {index}")
 
     def _read(self, indices: np.ndarray) -> list[np.ndarray]:
         with self._lock:
@@ -61,6 +57,12 @@ class Indexable(ByIndex):
         return [np.stack(column) for column in zip(*(row for _, row in rows))]
 
 
+def _parts(given: Any, what: str) -> tuple[Nest, ...]:
+    if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+        raise InputError(f"{what} is {type(given).__name__}; expected (features, labels), perhaps with weights.")
+    return tuple(nest_of(part, what) for part in given)
+
+
 def _dtype(array: np.ndarray) -> tf.DType:
     return tf.string if array.dtype.kind in "OUS" else tf.as_dtype(array.dtype)
 
@@ -71,16 +73,9 @@ def of_keras_batches(batches: Any, source: str) -> Arrays:
     Raises:
       ValueError: a batch is not (features, labels), or their shapes differ.
     """
-    found = []
-    for index in range(len(batches)):
-        batch = batches[index]
-        if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
-            raise InputError(f"{source}, batch {index} is {type(batch).__name__}; expected (features, labels).")
-        found.append(tuple(nest_of(part, f"{source}, batch {index}") for part in batch))
-    if not found:
-        raise InputError(f"{source}: no batches.")
+    found = [_parts(batches[index], f"{source}, batch {index}") for index in range(len(batches))]
     try:
         together = tf.nest.map_structure(lambda *arrays: np.concatenate(arrays), *found)
-    except ValueError as error:
-        raise InputError(f"{source}: its batches do not fit together: {error}") from None
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{source}: {len(found)} batches, that do not fit together: {error}") from None
     return of_parts(together, f"{source} (read into memory)")

@@ -168,24 +168,22 @@ def classes_of(train: Dataset) -> int | None:
 
 def known_labels(split: Dataset) -> Any:
     """The labels [n, ...] of all examples in memory, or of the first 32; None where the dataset made the numbers."""
-    if isinstance(split, Arrays):
-        return split.labels
     if isinstance(split, ImageFolder):
         return None
-    batches = split.evaluation_batches(tf.distribute.InputContext(), batch_size=_CHECKED_EXAMPLES)
-    _, labels, mask = next(iter(batches))
-    known = np.asarray(tf.nest.flatten(mask)[0]).reshape(_CHECKED_EXAMPLES, -1).any(axis=1)
-    return tf.nest.map_structure(lambda each: each.numpy()[known], labels)
+    return split.labels if isinstance(split, Arrays) else _first(split, _CHECKED_EXAMPLES)[1]
 
 
 def first_examples(split: Dataset) -> Dataset:
     """The first 64 examples of a split, repeated where there are fewer: for smoke runs."""
-    batches = split.evaluation_batches(tf.distribute.InputContext(), batch_size=_SMOKE_EXAMPLES)
-    features, labels, mask = next(iter(batches))
-    known = int(np.count_nonzero(np.asarray(tf.nest.flatten(mask)[0]).reshape(_SMOKE_EXAMPLES, -1).any(axis=1))) or 1
-
-    def repeated(tensor: tf.Tensor) -> np.ndarray:
-        return np.resize(tensor.numpy()[:known], tensor.shape)
-
-    features, labels = tf.nest.map_structure(repeated, (features, labels))
+    features, labels = tf.nest.map_structure(
+        lambda array: np.resize(array, [_SMOKE_EXAMPLES, *array.shape[1:]]), _first(split, _SMOKE_EXAMPLES)
+    )
     return Arrays(features, labels, classes_of(split), f"{split.source}, the first examples")
+
+
+def _first(split: Dataset, count: int) -> tuple[Any, Any]:
+    """(features, labels) of the first `count` examples, or of all where there are fewer: nests of arrays."""
+    batches = split.evaluation_batches(tf.distribute.InputContext(), batch_size=count)
+    features, labels, mask = next(iter(batches))
+    known = np.asarray(tf.nest.flatten(mask)[0]).reshape(count, -1).any(axis=1)
+    return tf.nest.map_structure(lambda each: each.numpy()[known], (features, labels))
