@@ -23,7 +23,7 @@ _UNTIMED = 2
 def write_records(jpegs: Sequence[bytes], folder: str, records: int, files: int) -> Any:
     """The manifest's split of the JPEGs, repeated to `records` records in `files` files."""
     from tfbigbatch.data.images.manifest import Split
-    from tfbigbatch.data.records import index, tfrecord
+    from tfbigbatch.data.records import tfrecord
 
     paths = [os.path.join(folder, f"train-{file:05d}") for file in range(files)]
     for first, path in enumerate(paths):
@@ -32,7 +32,7 @@ def write_records(jpegs: Sequence[bytes], folder: str, records: int, files: int)
                 picture = number % len(jpegs)
                 features = {"image/encoded": jpegs[picture], "image/class/label": picture + 1}
                 file.write(tfrecord.framed(tfrecord.example(features)))
-    offsets = [index.offsets(path) for path in paths]
+    offsets = [tfrecord.offsets(path) for path in paths]
     return Split.of_files("train", paths, offsets, [os.path.getsize(path) for path in paths])
 
 

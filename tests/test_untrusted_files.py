@@ -20,8 +20,8 @@ from tfbigbatch.callbacks import counters
 from tfbigbatch.cli.tpu import plan
 from tfbigbatch.data.finetuning import race
 from tfbigbatch.data.images import manifest as image_manifest
-from tfbigbatch.data.records import index
 from tfbigbatch.data.records import manifest as manifests
+from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.tokenizer import Vocabulary
 from tfbigbatch.data.translation.vocabulary import Vocabulary as PieceVocabulary
 from tfbigbatch.errors import InputError
@@ -233,7 +233,7 @@ READERS = {
     "a mapped array": lambda path: files.read_array(path, "r"),
     "a vocabulary": Vocabulary.load,
     "pieces": PieceVocabulary.load,
-    "an index": index.offsets,
+    "an index": tfrecord.offsets,
     "BERT's weights": bert_checkpoints._safetensors,
     "callbacks": lambda path: counters.restore_arrays(path, []),
     "weights": lambda path: keras_file.weights(path, ""),

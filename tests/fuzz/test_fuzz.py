@@ -46,7 +46,7 @@ from tfbigbatch.data.images.prepare import check, existing, layouts
 from tfbigbatch.data.images.prepare import prepare as prepare_images
 from tfbigbatch.data.in_memory import mnist
 from tfbigbatch.data.language_model import corpus
-from tfbigbatch.data.records import index, tfrecord
+from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import prepare as prepare_translation
 from tfbigbatch.data.translation import vocabulary as pieces
@@ -385,7 +385,7 @@ def make_records(folder):
 def index_records(folder, choices):
     """From frame to frame, to the end: no byte of the file is of no record."""
     content = (folder / "records").read_bytes()
-    offsets = index.offsets(str(folder / "records")).tolist()
+    offsets = tfrecord.offsets(str(folder / "records")).tolist()
     for first, last in zip(offsets, [*offsets[1:], len(content)]):
         length = tfrecord.LENGTH.unpack_from(content, first)[0]
         assert last - first == tfrecord.HEADER_BYTES + length + tfrecord.FOOTER_BYTES

@@ -17,7 +17,7 @@ import numpy as np
 
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records.manifest import Split
-from tfbigbatch.data.records.random_access import RandomAccessReader
+from tfbigbatch.data.records.tfrecord import RandomAccessReader
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
 from tfbigbatch.utils.home import expanded

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.data.records import index, preparation, shards
 from tfbigbatch.data.records import manifest as record_manifest
+from tfbigbatch.data.records import preparation, shards, tfrecord
 from tfbigbatch.data.records.preparation import PROGRESS
 from tfbigbatch.errors import Preempted
 
@@ -112,7 +112,7 @@ def test_a_shard_is_written_whole_with_its_record(tmp_path):
     assert record["lines"] == 4 and shards.done(shard) == record
     found = list(tf.data.TFRecordDataset(shard.path).as_numpy_iterator())
     assert found == [b"one", b"two", b"three", b"four" * 50]
-    np.testing.assert_array_equal(np.load(shard.offsets), index.offsets(shard.path))
+    np.testing.assert_array_equal(np.load(shard.offsets), tfrecord.offsets(shard.path))
     with open(shard.path, "ab") as file:
         file.write(b"more")
     assert shards.done(shard) is None

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.helpers.datasets import translation_sets
 from tests.helpers.datasets.translation_sets import pair, prepared, sentence, write
-from tfbigbatch.data.records import index
+from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import prepare
 from tfbigbatch.data.translation.vocabulary import normalised
@@ -62,7 +62,7 @@ def test_records_hold_the_pairs_as_they_are(tmp_path, monkeypatch):
     assert len(manifest.vocabulary) == content["vocabulary_size"] == 340 and manifest.id_type == np.uint16
     for name, split in manifest.splits.items():
         assert split.examples == len(manifest.lengths[name]) == content["counts"][name]["pairs"]
-        offsets = np.concatenate([index.offsets(path) for path in split.files])
+        offsets = np.concatenate([tfrecord.offsets(path) for path in split.files])
         np.testing.assert_array_equal(split.offsets, offsets)
     counts = content["counts"]["train"]
     ids = [[len(side) for side in manifest.vocabulary.ids(list(one))] for one in expected(0, 65)]

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.records import random_access, skip_bad
+from tfbigbatch.data.records import skip_bad, tfrecord
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.skip_bad import BadRecords
 from tfbigbatch.data.translation import length_buckets
@@ -73,7 +73,7 @@ class TranslationRecords(Dataset):
         self._buckets = length_buckets.buckets_of(self._lengths, self.shapes)
         self._block = block
         self._threads = threads or os.cpu_count()
-        self._reader = random_access.RandomAccessReader(split)
+        self._reader = tfrecord.RandomAccessReader(split)
         self.bad = BadRecords(split, max_fraction=max_bad_share)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 
@@ -123,7 +123,7 @@ class TranslationRecords(Dataset):
         def numbers_of(step: tf.Tensor) -> tf.Tensor:
             places = step * batch_size + tf.range(batch_size, dtype=tf.int64)
             numbers = tf.gather(order, tf.minimum(places, len(self) - 1))
-            return tf.where(places < len(self), numbers, random_access.NO_RECORD)
+            return tf.where(places < len(self), numbers, tfrecord.NO_RECORD)
 
         steps = tf.data.Dataset.range(self.evaluation_steps(batch_size))
         batches = self._batches(steps.map(numbers_of), context, batch_size)
@@ -148,7 +148,7 @@ class TranslationRecords(Dataset):
         buckets = tf.constant(self._buckets)
 
         def parts(numbers: tf.Tensor) -> tf.data.Dataset:
-            of_none = numbers == random_access.NO_RECORD
+            of_none = numbers == tfrecord.NO_RECORD
             bucket = tf.reduce_max(tf.where(of_none, 0, tf.gather(buckets, tf.maximum(numbers, 0))))
             own = tf.reshape(numbers[begin : begin + replicas * size], [replicas, size])
             return tf.data.Dataset.from_tensor_slices((own, tf.fill([replicas, size], bucket)))

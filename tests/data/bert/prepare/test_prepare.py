@@ -17,7 +17,7 @@ from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import corpus, prepare
 from tfbigbatch.data.bert.prepare.prepare import Options
-from tfbigbatch.data.records import index
+from tfbigbatch.data.records import tfrecord
 
 DATA = os.environ.get("TFBIGBATCH_DATA", "data")
 TEXT = plain(60)
@@ -85,7 +85,7 @@ def test_records_hold_the_text_as_it_is(tmp_path, small_shards):
         size += len(a) + len(b) + 3
     np.testing.assert_allclose(train["padding"], 1 - size / (32 * len(found)))
     for split in manifest.splits.values():
-        offsets = np.concatenate([index.offsets(path) for path in split.files])
+        offsets = np.concatenate([tfrecord.offsets(path) for path in split.files])
         np.testing.assert_array_equal(split.offsets, offsets)
 
 

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 
 from tfbigbatch.data.bert import manifest as bert_manifest
-from tfbigbatch.data.bert.manifest import NEWER_KEYS, STANDARD_KEYS
-from tfbigbatch.data.records import index as record_index
 from tfbigbatch.data.records import preparation, tfrecord
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.tokenizer import Vocabulary
@@ -45,8 +43,7 @@ def find(source: str) -> dict[str, list[str]]:
 
 def _begins_as_records(path: str) -> bool:
     with open(path, "rb") as file:
-        length, checksum = file.read(tfrecord.LENGTH.size), file.read(tfrecord.CHECKSUM.size)
-    return checksum == tfrecord.CHECKSUM.pack(tfrecord.masked_crc32c(length))
+        return tfrecord.length_of(file.read(tfrecord.HEADER_BYTES)) is not None
 
 
 def shapes_of(path: str) -> dict[str, Any]:
@@ -55,13 +52,9 @@ def shapes_of(path: str) -> dict[str, Any]:
     Raises:
       ValueError: it has another layout.
     """
-    with open(path, "rb") as file:
-        record = file.read(tfrecord.LENGTH.unpack_from(file.read(tfrecord.HEADER_BYTES))[0])
-    try:
-        counts = {name: len(found) for name, found in tfrecord.values(record).items()}
-    except ValueError as error:
-        raise InputError(f"{path}: the first record is no tf.train.Example ({error}).") from None
-    for keys in (STANDARD_KEYS, NEWER_KEYS):
+    [(_, values)] = tfrecord.values_at(path, [0])
+    counts = {name: len(found) for name, found in values.items()}
+    for keys in (bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS):
         lengths, predictions = ({counts.get(keys[name]) for name in names} for names in _SIZES)
         if len(lengths) == len(predictions) == 1 and None not in lengths | predictions:
             return {
@@ -77,7 +70,7 @@ def shapes_of(path: str) -> dict[str, Any]:
 
 def index(expected: dict[str, Any], path: str, tick: Callable[[], None]) -> np.ndarray:
     """The offsets of a file's records; raises ValueError where the first has other shapes than expected."""
-    offsets = record_index.offsets(path)
+    offsets = tfrecord.offsets(path)
     found = shapes_of(path) if len(offsets) else expected
     if found != expected:
         raise InputError(f"{path}: the first record is of {found}; the first of the set of {expected}.")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import layouts
-from tfbigbatch.data.records import index, preparation, tfrecord
+from tfbigbatch.data.records import preparation, tfrecord
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import open_regular
 
 _NAME = re.compile(r"(.*-)?(train|validation)(\.tfrecords?)?-(?P<number>\d{5})-of-(?P<of>\d{5})(\.tfrecords?)?")
 # tensorflow_datasets names the classes in this file beside the records.
@@ -70,7 +69,7 @@ def keys_of(path: str) -> Keys:
     Raises:
       ValueError: it has no record, or one of another layout.
     """
-    features = next((features for _, features in _records(path, index.offsets(path)[:1])), {})
+    features = next((features for _, features in tfrecord.values_at(path, tfrecord.offsets(path)[:1])), {})
     for keys in KINDS:
         if {keys.image, keys.label} <= features.keys():
             return keys
@@ -89,9 +88,9 @@ def index_file(keys: Keys, path: str, tick: Callable[[], None]) -> tuple[np.ndar
     Raises:
       ValueError: the file is broken, or a record lacks the image or the label.
     """
-    offsets = index.offsets(path)
+    offsets = tfrecord.offsets(path)
     names: dict[int, str] = {}
-    for offset, features in _records(path, offsets):
+    for offset, features in tfrecord.values_at(path, offsets):
         image, label = (next(iter(features.get(key, ())), None) for key in (keys.image, keys.label))
         if not isinstance(label, int) or not isinstance(image, bytes) or not image:
             raise InputError(f"{path}: the record at byte {offset} has no {keys.image} or no {keys.label}.")
@@ -128,19 +127,6 @@ def classes_of(found: Mapping[int, str], keys: Keys, folder: str) -> tuple[tuple
             f"{first + len(names) - 1 if names else _LARGEST_LABEL}. A split without labels has to be put elsewhere."
         )
     return tuple(names), first
-
-
-def _records(path: str, offsets: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(offset, values of the features by name) of each record."""
-    with open_regular(path, None) as file:
-        for offset in offsets.tolist():
-            file.seek(offset)
-            [length] = tfrecord.LENGTH.unpack_from(file.read(tfrecord.HEADER_BYTES))
-            try:
-                features = tfrecord.values(file.read(length))
-            except ValueError as error:
-                raise InputError(f"{path}: the record at byte {offset} is {error}.") from None
-            yield offset, features
 
 
 class Indexing(preparation.Preparation):
