@@ -256,7 +256,7 @@ def test_a_prepared_folder_is_of_regular_files(tmp_path, kind):
         manifests.read(str(tmp_path), image_manifest.KIND)
     entry = {"files": [{"name": manifests.MANIFEST, "bytes": 0, "records": 0}], "index_sha256": ""}
     with in_time(), pytest.raises(InputError, match="is a folder, a pipe or a device"):
-        manifests._split(str(tmp_path), "train", entry, image_manifest.KIND)
+        manifests._split(str(tmp_path), "train", entry)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])

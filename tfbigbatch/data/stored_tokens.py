@@ -10,7 +10,7 @@ import contextlib
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +20,6 @@ from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.tfrecord import RandomAccessReader
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
-from tfbigbatch.utils.home import expanded
 
 COUNTS = "train.token_counts.npy"
 # Records of a larger set that are counted, evenly spaced: some 20 s. Of 32,000 pieces in 200,000 sentences the
@@ -99,7 +98,7 @@ def load(
     kind: record_manifest.Kind,
     vocabulary_file: str,
     vocabulary_of: Callable[[str], Any],
-    build: Callable[[dict[str, Any], dict[str, Any]], _Manifest],
+    build: Callable[[str, dict[str, Any], dict[str, Any]], _Manifest],
 ) -> _Manifest:
     """The manifest of a prepared folder of texts, checked against its files, vocabulary and counts.
 
@@ -107,19 +106,19 @@ def load(
       folder, kind: see record_manifest.load.
       vocabulary_file: its name in the folder.
       vocabulary_of: function of its path; gives a vocabulary with `content` and `digest`.
-      build: function of the content of manifest.json and of the attributes of PreparedText.
+      build: function of the folder's path, the content of manifest.json and the attributes of PreparedText.
 
     Raises:
       ValueError: as record_manifest.load; or the vocabulary or the counts have changed.
     """
 
-    def built(content: dict[str, Any], splits: dict[str, Split]) -> _Manifest:
-        assert folder is not None
-        path = os.path.join(expanded(folder), vocabulary_file)
+    def built(folder: str, content: dict[str, Any], splits: dict[str, Split]) -> _Manifest:
+        record_manifest.check_types({"train": Split}, splits)
+        path = os.path.join(folder, vocabulary_file)
         vocabulary = vocabulary_of(path)
-        check_vocabulary(path, vocabulary.digest, content["vocabulary_sha256"], kind.again)
-        counts = read_array(expanded(folder), COUNTS, content["token_counts_sha256"], kind.again)
-        return build(content, {"vocabulary": vocabulary, "splits": splits, "stored_counts": counts})
+        check_vocabulary(path, vocabulary.digest, content["vocabulary_sha256"])
+        counts = read_array(folder, COUNTS, content["token_counts_sha256"])
+        return build(folder, content, {"vocabulary": vocabulary, "splits": splits, "stored_counts": counts})
 
     return record_manifest.load(folder, kind, built)
 
@@ -143,7 +142,7 @@ def save(
     Raises:
       ValueError: the folder cannot be written.
     """
-    with writing(folder):
+    with record_manifest.writing(folder):
         os.makedirs(folder, exist_ok=True)
     write(folder, vocabulary_file, manifest.vocabulary.content)
     fields = {
@@ -158,7 +157,7 @@ def save(
 def write(folder: str, name: str, content: bytes) -> str:
     """Writes a file of a prepared folder atomically; returns its path. Raises ValueError where that fails."""
     path = os.path.join(folder, name)
-    with writing(path):
+    with record_manifest.writing(path):
         files.atomic_write(path, lambda file: file.write(content))
     return path
 
@@ -166,46 +165,29 @@ def write(folder: str, name: str, content: bytes) -> str:
 def write_array(folder: str, name: str, array: np.ndarray) -> str:
     """Writes a .npy file of a prepared folder atomically; returns its digest. Raises ValueError where that fails."""
     path = os.path.join(folder, name)
-    with writing(path):
+    with record_manifest.writing(path):
         files.atomic_write(path, functools.partial(np.save, arr=array))
     return _digest(array)
 
 
-def read_array(folder: str, name: str, digest: Any, again: str) -> np.ndarray:
+def read_array(folder: str, name: str, digest: Any) -> np.ndarray:
     """The array that `write_array` wrote with this digest.
-
-    Args:
-      folder, name: where it is.
-      digest: as `write_array` returned it.
-      again: the last sentence of an error.
 
     Raises:
       ValueError: the file is gone, damaged or another folder's.
     """
     path = os.path.join(folder, name)
-    try:
-        array = files.read_array(path)
-    except InputError as error:
-        raise InputError(f"{error}. {again}") from None
+    array = files.read_array(path)
     if _digest(array) != digest:
-        raise InputError(f"{path} does not hold what was written: it is another's or damaged. {again}")
+        raise InputError(f"{path} does not hold what was written: it is another's or damaged.")
     return array
 
 
-def check_vocabulary(path: str, found: str, expected: Any, again: str) -> None:
+def check_vocabulary(path: str, found: str, expected: Any) -> None:
     """Raises ValueError where a vocabulary's digest is not the expected one."""
     if found != expected:
-        raise InputError(f"{path} is not the vocabulary that the text was prepared with: it has changed. {again}")
+        raise InputError(f"{path} is not the vocabulary that the text was prepared with: it has changed.")
 
 
 def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(f"{array.dtype.str} {array.shape}".encode() + array.tobytes()).hexdigest()
-
-
-@contextlib.contextmanager
-def writing(path: str) -> Iterator[None]:
-    """A context in which a failure to write a file becomes an InputError that names it."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None

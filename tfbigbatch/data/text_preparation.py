@@ -47,7 +47,7 @@ class TextPreparation(preparation.Preparation):
         for name in ("processes", "overwrite"):
             del kept[name]
         kept[self.given] = self.vocabulary and self.vocabulary.digest
-        self.fingerprint = preparation.fingerprint(source, self.kind.content, kept, contents, rows_of(names, paths))
+        self.fingerprint = preparation.fingerprint(source, self.kind.what, kept, contents, rows_of(names, paths))
 
     def prepare(self, folder: str, say: Callable[[str], object] = lambda line: None) -> tuple[dict[str, Any], bool]:
         """`preparation.prepare` of this; the files do not depend on the number of processes."""

@@ -90,10 +90,9 @@ def edited(**changes):
     "name, damage, said",
     [
         ("manifest.json", os.remove, "holds no prepared images.*prepare-imagenet --source="),
-        ("manifest.json", lambda path: path.write_text("[]"), "holds no prepared images"),
-        ("manifest.json", lambda path: path.write_text("{"), "manifest.json cannot be read"),
-        ("manifest.json", edited(format=2), "is of format 2; this version reads 1"),
-        ("manifest.json", edited(splits={}), "manifest.json is incomplete or damaged .KeyError..train"),
+        ("manifest.json", lambda path: path.write_text("[]"), "manifest.json holds a list; expected a dictionary"),
+        ("manifest.json", lambda path: path.write_text("{"), "manifest.json is not JSON"),
+        ("manifest.json", edited(splits={}), "manifest.json is incomplete or damaged .TypeError..train is None"),
         (
             "train-00000",
             os.remove,

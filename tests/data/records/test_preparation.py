@@ -12,7 +12,7 @@ from tfbigbatch.data.records import preparation, shards, tfrecord
 from tfbigbatch.data.records.preparation import PROGRESS
 from tfbigbatch.errors import Preempted
 
-KIND = record_manifest.Kind("words in TFRecords", 1, "words", "prepare-words")
+KIND = record_manifest.Kind("words", "prepare-words")
 
 
 def fingerprint(source="/data/set", seed=0, rows=(("a.jpg", 3), ("b.jpg", 4))):

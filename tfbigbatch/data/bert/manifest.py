@@ -15,8 +15,6 @@ from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import tfrecord
 
 KIND = record_manifest.Kind(
-    content="BERT pretraining data in TFRecords",
-    format=1,
     what="BERT pretraining data",
     command="tfbigbatch prepare-bert --source=TEXT --vocab_file=vocab.txt --output_dir=PREPARED",
 )
@@ -76,7 +74,7 @@ def load(folder: str | None) -> Manifest:
       ValueError: as stored_tokens.load.
     """
 
-    def build(content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
+    def build(folder: str, content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
         record_manifest.check_types(SHAPES, content)
         if content["keys"] is not None:
             record_manifest.check_types(dict.fromkeys(STANDARD_KEYS, str), content["keys"])

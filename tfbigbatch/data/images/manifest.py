@@ -10,12 +10,7 @@ from tfbigbatch.data.records.manifest import Split
 
 __all__ = ["KIND", "Manifest", "Split", "load", "save"]
 
-KIND = record_manifest.Kind(
-    content="images in TFRecords",
-    format=1,
-    what="images",
-    command="tfbigbatch prepare-imagenet --source=IMAGES --output_dir=PREPARED",
-)
+KIND = record_manifest.Kind(what="images", command="tfbigbatch prepare-imagenet --source=IMAGES --output_dir=PREPARED")
 _TYPES: dict[str, Any] = {
     "classes": list,
     "image_key": str,
@@ -53,12 +48,10 @@ def load(folder: str | None) -> Manifest:
       ValueError: as record_manifest.load.
     """
 
-    def build(content: dict[str, Any], splits: dict[str, Split]) -> Manifest:
+    def build(folder: str, content: dict[str, Any], splits: dict[str, Split]) -> Manifest:
+        record_manifest.check_types({"train": Split}, splits)
         record_manifest.check_types(_TYPES, content)
-        classes = dict(enumerate(content["classes"]))
-        record_manifest.check_types(dict.fromkeys(classes, str), classes)
-        fields: dict[str, Any] = {name: content.get(name) for name in _TYPES}
-        fields["classes"] = tuple(content["classes"])
+        fields = {name: content.get(name) for name in _TYPES} | {"classes": tuple(map(str, content["classes"]))}
         return Manifest(splits=splits, **fields)
 
     return record_manifest.load(folder, KIND, build)
@@ -67,16 +60,6 @@ def load(folder: str | None) -> Manifest:
 def save(
     folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
-    """Writes the indexes and then manifest.json, each atomically.
-
-    Args:
-      folder: created if it does not exist.
-      manifest: Manifest.
-      sha256: digests of the splits' files, as far as they are known.
-      about: what else to record, such as where the images are from.
-
-    Raises:
-      ValueError: the folder cannot be written.
-    """
-    fields = {name: getattr(manifest, name) for name in _TYPES if getattr(manifest, name) is not None}
+    """Writes a prepared folder's manifest, with further fields `about`; see record_manifest.save."""
+    fields = {name: getattr(manifest, name) for name in _TYPES}
     record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)

@@ -23,15 +23,11 @@ from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.data.records import preparation
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
-from tfbigbatch.utils.home import expanded
 
 SPLITS = ("train", "valid", "test")
 END_OF_LINE, UNKNOWN = "<eos>", "<unk>"
 KIND = manifests.Kind(
-    content="a corpus of words",
-    format=1,
-    what="corpus",
-    command="tfbigbatch prepare-ptb --source=FOLDER_WITH_THE_TEXTS --output_dir=PREPARED",
+    what="corpus", command="tfbigbatch prepare-ptb --source=FOLDER_WITH_THE_TEXTS --output_dir=PREPARED"
 )
 _VOCABULARY = "vocab.txt"
 
@@ -62,19 +58,17 @@ def load(data_dir: str | None) -> Corpus:
     Raises:
       ValueError: the folder is not prepared, or a file is damaged.
     """
-    digests = manifests.require(data_dir, KIND).get("sha256")
-    if data_dir is None or not isinstance(digests, dict):
-        raise InputError(f"{data_dir}: {manifests.MANIFEST} is damaged. {KIND.again}")
-    folder = expanded(data_dir)
-    parts = {
-        split: stored_tokens.read_array(folder, f"{split}.npy", digests.get(split), KIND.again) for split in SPLITS
-    }
-    path = os.path.join(folder, _VOCABULARY)
-    with files.reading_errors(path):
-        content = files.read_bytes(path)
-    digest = hashlib.sha256(content).hexdigest()
-    stored_tokens.check_vocabulary(path, digest, digests.get("vocabulary"), KIND.again)
-    return Corpus(**parts, vocabulary=tuple(content.decode().split("\n")[:-1]))
+
+    def build(folder: str, content: dict[str, Any], _: Any) -> Corpus:
+        digests = content["sha256"]
+        parts = {split: stored_tokens.read_array(folder, f"{split}.npy", digests[split]) for split in SPLITS}
+        path = os.path.join(folder, _VOCABULARY)
+        with files.reading_errors(path):
+            words = files.read_bytes(path)
+        stored_tokens.check_vocabulary(path, hashlib.sha256(words).hexdigest(), digests["vocabulary"])
+        return Corpus(**parts, vocabulary=tuple(words.decode().split("\n")[:-1]))
+
+    return manifests.load(data_dir, KIND, build)
 
 
 def find_texts(folder: str) -> dict[str, str]:
@@ -127,7 +121,7 @@ class _Texts(preparation.Preparation):
         paths = [texts[split] for split in SPLITS]
         rows = text_preparation.rows_of(list(map(os.path.basename, paths)), paths)
         options = {"vocabulary_size": vocabulary_size}
-        self.fingerprint = preparation.fingerprint(texts["train"], KIND.content, options, None, rows)
+        self.fingerprint = preparation.fingerprint(texts["train"], KIND.what, options, None, rows)
 
     def tasks(self, folder: str, say: Callable[[str], object]) -> Sequence[str]:
         self._words = _vocabulary(self._texts["train"], self._size)

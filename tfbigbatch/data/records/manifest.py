@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import atomic_write, check_regular, open_regular, read_array, reading_errors
+from tfbigbatch.utils.files import atomic_write, check_regular, read_array, read_json_dictionary, reading_errors
 from tfbigbatch.utils.home import expanded
 
 MANIFEST = "manifest.json"
@@ -36,14 +36,10 @@ class Kind:
     """A kind of prepared dataset.
 
     Attributes:
-      content: what manifest.json says that the folder holds.
-      format: the version of the manifest's format.
-      what: the examples in words, for errors.
+      what: the examples in words, for manifest.json and errors.
       command: the command that prepares such a dataset.
     """
 
-    content: str
-    format: int
     what: str
     command: str
 
@@ -168,27 +164,28 @@ def require(folder: str | None, kind: Kind) -> dict[str, Any]:
     return content
 
 
-def load(folder: str | None, kind: Kind, build: Callable[[dict[str, Any], dict[str, Split]], _Manifest]) -> _Manifest:
+def load(
+    folder: str | None, kind: Kind, build: Callable[[str, dict[str, Any], dict[str, Split]], _Manifest]
+) -> _Manifest:
     """A prepared folder's manifest, checked against the files' sizes and the index.
 
     Args:
       folder, kind: as of `require`.
-      build: from the content of manifest.json and the Splits by name to what is returned.
+      build: function of the folder's path, the content of manifest.json and the Splits by name, whose errors are those
+        of a damaged folder.
 
     Raises:
-      ValueError: the folder is not a prepared one; a file is missing or of another size; or the index
-        is not that of the manifest.
+      ValueError: the folder is not a prepared one; a file is missing or of another size; or the index is not that of
+        the manifest. The message has the command that prepares the folder again.
     """
     content = require(folder, kind)
     assert folder is not None
     folder = expanded(folder)
     try:
-        splits = {name: _split(folder, name, entry, kind) for name, entry in content["splits"].items()}
-        # Every command that prepares writes it.
-        splits["train"]
-        return build(content, splits)
-    except InputError:
-        raise
+        splits = {name: _split(folder, name, entry) for name, entry in content["splits"].items()}
+        return build(folder, content, splits)
+    except InputError as error:
+        raise InputError(f"{str(error).removesuffix('.')}. {kind.again}") from None
     # ValueError: a file's name with a zero in it. OverflowError: a size of more than 64 bits.
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         path = os.path.join(folder, MANIFEST)
@@ -225,8 +222,7 @@ def save(
     Args:
       folder: created if it does not exist.
       kind: of the dataset.
-      splits: by name; files that lie in `folder` are named relative to it, so that
-        it can move.
+      splits: by name; files that lie in `folder` are named relative to it, so that it can move.
       fields: what else manifest.json holds.
       sha256: digests of the splits' files, as far as they are known.
 
@@ -247,7 +243,7 @@ def save(
                     for path, records, size in zip(split.files, split.counts, split.bytes)
                 ],
             }
-        content = {**fields, "content": kind.content, "format": kind.format, "splits": entries}
+        content = {**fields, "content": kind.what, "splits": entries}
         text = json.dumps(content, indent=1, sort_keys=True) + "\n"
         atomic_write(os.path.join(folder, MANIFEST), lambda file: file.write(text.encode()))
 
@@ -265,24 +261,11 @@ def read(folder: str, kind: Kind) -> dict[str, Any] | None:
     """The content of manifest.json; None where the folder has no manifest of this kind.
 
     Raises:
-      ValueError: there is one, but it cannot be read or is of a later format.
+      ValueError: there is one that cannot be read.
     """
     path = os.path.join(folder, MANIFEST)
-    try:
-        with open_regular(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}). {kind.again}") from None
-    if not isinstance(content, dict) or content.get("content") != kind.content:
-        return None
-    if content.get("format") != kind.format:
-        raise InputError(
-            f"{path} is of format {content.get('format')}; this version reads {kind.format}. "
-            f"Prepare the {kind.what} with it: {kind.command}"
-        )
-    return content
+    content = read_json_dictionary(path) if os.path.exists(path) else {}
+    return content if content.get("content") == kind.what else None
 
 
 def index_path(folder: str, split: str) -> str:
@@ -295,29 +278,23 @@ def paths(folder: str, splits: Iterable[str]) -> list[str]:
     return [os.path.join(folder, MANIFEST), *(index_path(folder, split) for split in splits)]
 
 
-def _split(folder: str, name: str, entry: dict[str, Any], kind: Kind) -> Split:
+def _split(folder: str, name: str, entry: dict[str, Any]) -> Split:
     """A Split, with the files' sizes and the index checked."""
     # A relative name lies in the folder; join leaves an absolute one as it is.
     files = tuple(os.path.join(os.path.abspath(folder), file["name"]) for file in entry["files"])
-    sizes = [file["bytes"] for file in entry["files"]]
-    path = index_path(folder, name)
-    counts = [operator.index(file["records"]) for file in entry["files"]]
-    large = sum(counts) > MOST_IN_MEMORY
-    try:
-        for file, size in zip(files, sizes):
-            with reading_errors(file):
-                check_regular(file)
-                found = os.path.getsize(file)
-            if found != size:
-                raise InputError(f"{file} has {found} bytes; {MANIFEST} says {size}.")
-        offsets = read_array(path, "r" if large else None)
-    except InputError as error:
-        raise InputError(f"{str(error).removesuffix('.')}. {kind.again}") from None
+    counts, sizes = ([operator.index(file[each]) for file in entry["files"]] for each in ("records", "bytes"))
+    for path, size in zip(files, sizes):
+        with reading_errors(path):
+            check_regular(path)
+            found = os.path.getsize(path)
+        if found != size:
+            raise InputError(f"{path} has {found} bytes; {MANIFEST} says {size}.")
+    path, large = index_path(folder, name), sum(counts) > MOST_IN_MEMORY
+    offsets = read_array(path, "r" if large else None)
     fits = offsets.dtype == np.int64 and offsets.shape == (sum(counts),)
     if not fits or not (large or _index_digest(offsets) == entry["index_sha256"]):
         raise InputError(
-            f"{path} is not the index of the files in {MANIFEST}: it is damaged or belongs to another dataset. "
-            f"{kind.again}"
+            f"{path} is not the index of the files in {MANIFEST}: it is damaged or belongs to another dataset."
         )
     return Split(name, files, np.array(counts, np.int64), offsets, np.array(sizes, np.int64))
 

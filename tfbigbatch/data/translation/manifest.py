@@ -22,11 +22,8 @@ from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation.vocabulary import END, Vocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
-from tfbigbatch.utils.home import expanded
 
 KIND = record_manifest.Kind(
-    content="translation pairs in TFRecords",
-    format=1,
     what="pairs of sentences",
     command=(
         "tfbigbatch prepare-wmt --source_files=train.en --target_files=train.de --valid_source_files=valid.en "
@@ -90,17 +87,15 @@ def load(folder: str | None) -> Manifest:
       ValueError: as stored_tokens.load; the lengths have changed, or the raw lines of a held-out set are gone.
     """
 
-    def build(content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
-        assert folder is not None
-        inside = expanded(folder)
+    def build(folder: str, content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
         lengths = {
-            name: stored_tokens.read_array(inside, f"{name}.lengths.npy", digest, KIND.again)
+            name: stored_tokens.read_array(folder, f"{name}.lengths.npy", digest)
             for name, digest in content["lengths_sha256"].items()
         }
-        for path in (path for name in lengths if name != "train" for path in text_paths(inside, name)):
+        for path in (path for name in lengths if name != "train" for path in text_paths(folder, name)):
             if not os.path.exists(path):
-                raise InputError(f"{path}: no such file. {KIND.again}")
-        return Manifest(folder=inside, lengths=lengths, **texts)
+                raise InputError(f"{path}: no such file.")
+        return Manifest(folder=folder, lengths=lengths, **texts)
 
     return stored_tokens.load(folder, KIND, VOCABULARY, Vocabulary.load, build)
 

@@ -64,7 +64,9 @@ def shapes_of(path: str) -> dict[str, Any]:
                 "next_sentence": counts.get(keys["next_sentence"]) == 1,
             }
     has = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) or "no features"
-    expected = f"{', '.join(STANDARD_KEYS.values())}, as many values in the first three, and in the next three"
+    expected = (
+        f"{', '.join(bert_manifest.STANDARD_KEYS.values())}, as many values in the first three, and in the next three"
+    )
     raise InputError(f"{path}: the first record has {has}; expected {expected}.")
 
 
