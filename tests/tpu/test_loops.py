@@ -10,7 +10,8 @@ with open(os.path.join(os.path.dirname(__file__), "sample_loops.txt"), encoding=
 
 
 def turns_of(text):
-    return {each.body.removeprefix("%").removesuffix("_body"): each.iterations for each in loops.Program(text).loops}
+    _, iterations = loops.whole_cost(text, {"flops": 0}, multiplications)
+    return {name.removeprefix("%").removesuffix("_body"): number for name, number in iterations.items()}
 
 
 def multiplications(text):
@@ -74,4 +75,4 @@ def test_other_conditions_and_steps(known, instead, turns):
 def test_every_turn_is_counted():
     once = multiplications(PROGRAM)
     assert once == {"flops": 1 + 1 + 2}
-    assert loops.Program(PROGRAM).cost(once, multiplications) == {"flops": 1 + 2 * (8 * 1 + 8 * 2)}
+    assert loops.whole_cost(PROGRAM, once, multiplications)[0] == {"flops": 1 + 2 * (8 * 1 + 8 * 2)}

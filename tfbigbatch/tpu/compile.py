@@ -59,9 +59,10 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     costs = executable.cost_analysis()
     costs = costs[0] if isinstance(costs, list) else costs
     text = "\n".join(module.to_string() for module in executable.hlo_modules())
-    program = loops.Program(text)
     # The compiler counts one iteration of each loop.
-    whole = program.cost({"flops": costs.get("flops"), "bytes": costs.get("bytes accessed")}, _cost)
+    whole, iterations = loops.whole_cost(
+        text, {"flops": costs.get("flops"), "bytes": costs.get("bytes accessed")}, _cost
+    )
     if request["keep_program"]:
         with open(os.path.join(request["folder"], "program.txt"), "w", encoding="utf-8") as file:
             file.write(text)
@@ -72,8 +73,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         **whole,
         "collectives": [each._asdict() for each in hlo.collectives(text)],
         "float64_results": hlo.float64_count(text),
-        "loops": len(program.loops),
-        "uncounted_loops": sum(each.iterations is None for each in program.loops),
+        "loops": len(iterations),
+        "uncounted_loops": sum(each is None for each in iterations.values()),
     }
 
 
