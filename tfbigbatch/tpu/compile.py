@@ -52,8 +52,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         executable = _compiled(request, devices[: request["replicas"]])
     except Exception as error:  # The client raises compiler errors of several types.
         found["seconds"] = round(time.perf_counter() - started, 1)
-        allocations = [each._asdict() for each in hlo.allocations(str(error))]
-        return {**found, "error": str(error)[:_LONGEST_ERROR], "allocations": allocations}
+        return {**found, "error": str(error)[:_LONGEST_ERROR], "allocations": hlo.allocations(str(error))}
     found["seconds"] = round(time.perf_counter() - started, 1)
     memory = executable.get_compiled_memory_stats()
     costs = executable.cost_analysis()
@@ -71,7 +70,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         **found,
         "memory": {name.removesuffix("_in_bytes"): getattr(memory, name) for name in names},
         **whole,
-        "collectives": [each._asdict() for each in hlo.collectives(text)],
+        "collectives": hlo.collectives(text),
         "float64_results": hlo.float64_count(text),
         "loops": len(iterations),
         "uncounted_loops": sum(each is None for each in iterations.values()),

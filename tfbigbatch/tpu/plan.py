@@ -11,31 +11,28 @@ Nothing is fitted. Published runs took `ERROR` times the time of their plan; res
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.reports.table import Table
 from tfbigbatch.tpu import topologies
 
 # Published over planned time, by results/measurements/tpu.md: MLPerf's runs on each generation, and the papers'.
 ERROR = {"MLPerf's runs on v3": (1.1, 1.9), "MLPerf's runs on v4": (0.7, 1.1), "the papers' runs on v3": (2.4, 3.8)}
+_HEADINGS = ("slice", "chips", "replica", "compute", "memory", "all-reduce", "step", "limit", "run", "chip-hours")
 # Of a replica in a step; more than any run has.
 _MOST_EXAMPLES = 2**24
 
 
 class Plan(typing.NamedTuple):
-    """A step on a slice. Times are in seconds.
+    """A step on a slice.
 
     Attributes:
-      topology: the slice.
-      batch_size, updates: examples in a step, and steps of the run or of this phase.
       micro_batch, accumulation_steps: examples of a replica per pass, and passes per step.
-      compute, memory, all_reduce: each alone, at the peak rates.
+      compute, memory, all_reduce: seconds of each alone, at the peak rates.
     """
 
-    topology: topologies.Topology
-    batch_size: int
-    updates: int
     micro_batch: int
     accumulation_steps: int
     compute: float
@@ -50,8 +47,7 @@ class Plan(typing.NamedTuple):
     @property
     def limit(self) -> str:
         """The longest of the three costs."""
-        costs = {"compute": self.compute, "memory": self.memory, "all-reduce": self.all_reduce}
-        return max(costs, key=lambda name: costs[name])
+        return max(zip(self[2:], ("compute", "memory", "all-reduce")))[1]
 
 
 def plan(found: dict[str, Any], topology: topologies.Topology) -> Plan | None:
@@ -64,76 +60,60 @@ def plan(found: dict[str, Any], topology: topologies.Topology) -> Plan | None:
     Raises:
       ValueError: the step did not compile or fit, or the iterations of its loops are unknown.
     """
-    step = f"{found['config']} on {found['topology']}"
-    if not found.get("fits"):
+    if not found.get("fits") or found["uncounted_loops"]:
         raise InputError(
-            f"{step}: not compiled or does not fit; it cannot be planned. Where it does not fit, check it with "
-            "model.recompute or with accumulation_steps."
+            f"{found['config']} on {found['topology']} cannot be planned: expected a step that compiles and fits (try "
+            "model.recompute or accumulation_steps), with a known number of iterations of each loop."
         )
-    if found["uncounted_loops"]:
-        raise InputError(
-            f"{step}: the number of iterations of {found['uncounted_loops']} loop(s) in the program is unknown, and "
-            "with it their cost: the step cannot be planned."
-        )
-    batch_size, compiled = found["batch_size"], found["per_replica_batch"]
-    examples, rest = divmod(batch_size, topology.replicas)
+    examples, rest = divmod(found["batch_size"], topology.replicas)
     if rest or not 0 < examples <= _MOST_EXAMPLES:
         return None
-    micro_batch = max(1, compiled // found["accumulation_steps"])
-    least = -(-examples // micro_batch)
+    least = -(-examples // max(1, found["per_replica_batch"] // found["accumulation_steps"]))
     accumulation = next(steps for steps in range(least, examples + 1) if examples % steps == 0)
     # Variables are read and written, gradients written and read, whatever the batch.
     weight_bytes = 2 * found["state_bytes"] + 2 * 4 * found["weights"]
-    moved = weight_bytes + max(0.0, found["bytes"] - weight_bytes) * examples / compiled
+    times = examples / found["per_replica_batch"]
+    moved = weight_bytes + max(0.0, found["bytes"] - weight_bytes) * times
     reduced = sum(each["bytes"] for each in found["collectives"] if each["kind"] == "all-reduce")
     chip, chips = topologies.GENERATIONS[topology.generation], topology.chips
     return Plan(
-        topology=topology,
-        batch_size=batch_size,
-        updates=found["updates"],
         micro_batch=examples // accumulation,
         accumulation_steps=accumulation,
-        compute=chip.replicas_per_chip * found["flops"] * examples / compiled / chip.flops,
+        compute=chip.replicas_per_chip * found["flops"] * times / chip.flops,
         memory=chip.replicas_per_chip * moved / chip.memory_bandwidth,
         all_reduce=2 * (chips - 1) / chips * reduced / chip.all_reduce_bandwidth,
     )
 
 
-def lines(names: Sequence[str], rows: Sequence[Sequence[Plan]]) -> Iterator[str]:
-    """The lines of a table with a row for each slice and phase, and one for all phases together.
+def table(checks: Sequence[dict[str, Any]], slices: Sequence[topologies.Topology]) -> Table:
+    """A row for each slice and phase, and one for all phases together; none where a batch does not divide.
 
     Args:
-      names: of the phases.
-      rows: for each slice, the plan of each phase.
+      checks: the result of `check.check` for each phase of a run.
+      slices: of the generation that the steps were compiled for.
     """
-    yield (
-        f"{'slice':<14} {'chips':>5} {'replica':>12} {'compute':>9} {'memory':>9} {'all-reduce':>10} {'step':>9}  "
-        f"{'limit':<10} {'per host':>12} {'run':>9} {'chip-hours':>10}"
-    )
-    for plans in rows:
-        for name, each in zip(names, plans):
-            parts = f"{each.micro_batch} x {each.accumulation_steps}"
-            yield (
-                f"{each.topology.accelerator_type:<14} {each.topology.chips:>5,} {parts:>12} {ms(each.compute):>9} "
-                f"{ms(each.memory):>9} {ms(each.all_reduce):>10} {ms(each.step):>9}  {each.limit:<10} "
-                f"{each.batch_size / each.step / each.topology.hosts:>10,.0f}/s {_run([each])}"
-                + (f"  {name}" if len(plans) > 1 else "")
-            )
-        if len(plans) > 1:
-            yield f"{'':100}{_run(plans)}  all"
-    yield ""
-    for runs, (low, high) in ERROR.items():
-        yield f"{runs} took {low} to {high} times the run that is planned so"
+    rows = []
+    for topology in slices:
+        plans = [each for each in (plan(found, topology) for found in checks) if each is not None]
+        if len(plans) < len(checks):
+            continue
+        seconds = [each.step * found["updates"] for each, found in zip(plans, checks)]
+        for found, each, run in zip(checks, plans, seconds):
+            times = [ms(value) for value in (each.compute, each.memory, each.all_reduce, each.step)]
+            replica = f"{each.micro_batch} x {each.accumulation_steps}"
+            name = topology.accelerator_type + (f", phase {found['phase']}" if len(checks) > 1 else "")
+            rows.append([name, f"{topology.chips:,}", replica, *times, each.limit, *_run(run, topology)])
+        if len(checks) > 1:
+            rows.append([f"{topology.accelerator_type}, all", *[""] * 7, *_run(sum(seconds), topology)])
+    return Table(_HEADINGS, rows, frozenset({"slice", "limit"}))
 
 
-def _run(plans: Sequence[Plan]) -> str:
-    """The total time of a run's phases, and the chip-hours."""
-    seconds = sum(each.step * each.updates for each in plans)
-    if seconds < 600:
-        shown = f"{seconds:,.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
-    else:
+def _run(seconds: float, topology: topologies.Topology) -> tuple[str, str]:
+    """The time and the chip-hours of a run."""
+    shown = f"{seconds:,.1f} s"
+    if seconds >= 600:
         shown = f"{seconds / 60:,.0f} min" if seconds < 4 * 3600 else f"{seconds / 3600:,.1f} h"
-    return f"{shown:>9} {seconds * plans[0].topology.chips / 3600:>10,.1f}"
+    return shown, f"{seconds * topology.chips / 3600:,.1f}"
 
 
 def ms(seconds: float) -> str:

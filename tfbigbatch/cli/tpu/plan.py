@@ -28,38 +28,39 @@ def define_flags() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
-    if not options.checks:
-        raise InputError("--checks is missing: give the output of `tfbigbatch tpu-check ... --json`; see --help.")
     checks = [read_check(path) for path in options.checks]
-    generation = checks[0]["topology"].partition(":")[0]
-    if any(each["topology"].partition(":")[0] != generation for each in checks):
-        raise InputError(f"--checks={','.join(options.checks)}: expected steps that are compiled for one generation.")
-    rows = []
-    for count in command.numbers("chips", options.chips, int):
-        topology = topologies.with_chips(generation, count)
-        plans = [] if topology is None else [plan.plan(each, topology) for each in checks]
-        if plans and None not in plans:
-            rows.append([each for each in plans if each is not None])
-    if not rows:
+    generations = {topologies.parse(each["topology"]).generation for each in checks}
+    if len(generations) != 1:
+        raise InputError(
+            f"--checks={','.join(options.checks)}: expected the output of `tfbigbatch tpu-check ... --json` for each "
+            "phase of a run, compiled for one generation."
+        )
+    [generation] = generations
+    slices = [topologies.with_chips(generation, chips) for chips in command.numbers("chips", options.chips, int)]
+    table = plan.table(checks, [each for each in slices if each is not None])
+    if not table.rows:
         raise InputError(f"--chips={','.join(options.chips)}: the batch divides over none of these slices.")
     updates = sum(each["updates"] for each in checks)
     print(f"{checks[0]['config']}, batch {checks[0]['batch_size']:,}, {generation}; {updates:,} steps\n")
-    print("\n".join(plan.lines([f"phase {each['phase']}" for each in checks], rows)))
+    print("\n".join([*table.markdown(), ""]))
+    for runs, (low, high) in plan.ERROR.items():
+        print(f"{runs} took {low} to {high} times the run that is planned so")
 
 
 def read_check(path: str) -> dict[str, Any]:
     """A stored outcome of tpu-check.
 
     Raises:
-      ValueError: the file holds something else.
+      ValueError: the file holds something else, or a step that cannot be planned.
     """
     try:
         with open_regular(path, encoding="utf-8") as file:
-            found = json.load(file)
-        topology = topologies.parse(found["topology"])
-        if found["fits"] and not found["uncounted_loops"] and (made := plan.plan(found, topology)):
-            # What the table shows.
-            list(plan.lines([found["phase"]], [[made]]))
+            found: dict[str, Any] = json.load(file)
+        # What the command shows.
+        f"{found['config']}{found['batch_size']:,}{found['updates']:,}"
+        plan.table([found, found], [topologies.parse(found["topology"])])
+    except InputError:
+        raise
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise InputError(
             f"--checks={path} is not an output of tpu-check --json ({error!r:.200}). Check the step again."
