@@ -94,7 +94,7 @@ def export(name: str, overrides: list[str], out: str) -> None:
         "config": name,
         "overrides": overrides,
         "parameters": traced.weights,
-        "batch_size": traced.batch_size,
+        "batch_size": traced.phase.config.batch_size,
         "inputs": [[*_described(spec), kind] for spec, kind in zip(inputs, _kinds(traced.inputs))],
         "state": [
             [*_described(each), _first_value(each, functionalize.tensor_id(each.handle) in trained)]

@@ -21,7 +21,7 @@ def test_each_problem_has_the_line_that_made_it():
         return tf.size(chosen), tf.unique(x), wide
 
     found = findings(step, tf.TensorSpec([4]))
-    kinds = {(each.kind, each.operation) for each in found}
+    kinds = {(each["kind"], each["operation"]) for each in found}
     assert {
         (lint.DYNAMIC, "Where"),
         (lint.DYNAMIC, "Unique"),
@@ -30,7 +30,7 @@ def test_each_problem_has_the_line_that_made_it():
         (lint.HOST, "PyFunc"),
         (lint.FLOAT64, "Cast"),
     } <= kinds
-    lines = {each.operation: each.line for each in found}
+    lines = {each["operation"]: each["line"] for each in found}
     assert "test_lint.py" in lines["Where"] and "boolean_mask(x" in lines["Where"]
     assert lines["AsString"].endswith("words = tf.strings.as_string(x)")
 
@@ -53,5 +53,5 @@ def test_what_calls_and_loops_hold_is_seen_once_for_a_line():
         return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + inner(x)[0]), (0, 0.0)), tf.where(x > 0.0)
 
     found = findings(step, tf.TensorSpec([4]))
-    assert [(each.operation, each.times) for each in found if each.operation == "Unique"] == [("Unique", 1)]
-    assert [each.kind for each in found if each.operation == "Where"] == [lint.DYNAMIC]
+    assert [(each["operation"], each["times"]) for each in found if each["operation"] == "Unique"] == [("Unique", 1)]
+    assert [each["kind"] for each in found if each["operation"] == "Where"] == [lint.DYNAMIC]

@@ -10,9 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
-import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfbigbatch.errors import InputError
@@ -20,60 +18,75 @@ from tfbigbatch.tpu import environments, hlo, topologies
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _LONGEST_LINE = 150
-
-
-class CheckRequest(typing.NamedTuple):
-    """A training step and a slice.
-
-    Attributes:
-      config: path of an experiment file.
-      topology: the slice.
-      replicas: in sync, at most those of the topology.
-      overrides: 'field=value' for the config.
-      phase: of the run, counted from 1.
-      data_dir: prepared data that sets the shapes; None for the shapes of the public data set.
-    """
-
-    config: str
-    topology: topologies.Topology
-    replicas: int
-    overrides: tuple[str, ...] = ()
-    phase: int = 1
-    data_dir: str | None = None
+# For each environment: the module that runs in it, and variables. Without them libtpu asks a metadata server for the
+# machine and looks for its TPU; it compiles for any slice anyway.
+_PROCESSES = {
+    environments.LOWER: ("step", {"TF_USE_LEGACY_KERAS": "1", "TPU_SKIP_MDS_QUERY": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}),
+    environments.COMPILE: (
+        "compile",
+        {
+            "TPU_SKIP_MDS_QUERY": "1",
+            "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+            "TPU_WORKER_HOSTNAMES": "localhost",
+            "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+            "JAX_PLATFORMS": "cpu",
+        },
+    ),
+}
 
 
 def check(
-    asked: CheckRequest, folder: str, *, keep: str | None = None, say: Callable[[str], object] = lambda line: None
+    config: str,
+    topology: topologies.Topology,
+    folder: str,
+    *,
+    replicas: int,
+    overrides: Sequence[str] = (),
+    phase: int = 1,
+    data_dir: str | None = None,
+    keep: str | None = None,
+    say: Callable[[str], object] = lambda line: None,
 ) -> dict[str, Any]:
     """Compiles a training step for a slice.
 
     Args:
-      asked: the step and the slice.
+      config: path of an experiment file.
+      topology: the slice.
       folder: of the environments; see `environments.ensure`.
+      replicas: in sync, at most those of the topology.
+      overrides: 'field=value' for the config.
+      phase: of the run, counted from 1.
+      data_dir: prepared data that sets the shapes; None for the shapes of the public data set.
       keep: folder in which to keep the program (step.mlir, program.txt), or None.
       say: function of a line, called before each part that takes minutes.
 
     Returns:
-      Dictionary: the request, `compiles`, `fits`, and the results of `lower.run` and `compile.run`; peak_bytes and
+      Dictionary: the request, `compiles`, `fits`, and the results of `step.lower` and `compile.run`; peak_bytes and
       usable_bytes of a replica; if it does not fit, needed_bytes and allocations.
 
     Raises:
       ValueError: the config cannot run on this number of replicas, or a process failed.
     """
-    started, topology = time.perf_counter(), asked.topology
-    shared = {"config": asked.config, "overrides": list(asked.overrides), "phase": asked.phase}
-    shared |= {"topology": topology.name, "replicas": asked.replicas}
-    found = {**shared, "accelerator_type": topology.accelerator_type, "chips": topology.chips}
+    started = time.perf_counter()
+    found = {
+        "config": config,
+        "overrides": list(overrides),
+        "phase": phase,
+        "topology": topology.name,
+        "replicas": replicas,
+        "accelerator_type": topology.accelerator_type,
+        "chips": topology.chips,
+    }
     with tempfile.TemporaryDirectory() as scratch:
-        request = {**shared, "data_dir": asked.data_dir, "options": topology.libtpu_options, "folder": scratch}
-        say(f"tracing      {asked.config}, a replica's step of {asked.replicas:,}")
-        found |= _in(environments.LOWER, "lower", request, folder)
+        request = {**found, "data_dir": data_dir, "options": topology.libtpu_options, "folder": scratch}
+        say(f"tracing      {config}, a replica's step of {replicas:,}")
+        found |= _in(environments.LOWER, request, folder)
         if "error" in found:
             found.update(compiles=False, fits=None)
         else:
             say(f"compiling    for {topology.name}, after {time.perf_counter() - started:.0f} s")
             request |= {"variables": found["variables"], "keep_program": keep is not None}
-            found |= _in(environments.COMPILE, "compile", request, folder)
+            found |= _in(environments.COMPILE, request, folder)
             found |= _memory(found, topologies.GENERATIONS[topology.generation].usable_bytes)
         if keep is not None:
             os.makedirs(keep, exist_ok=True)
@@ -95,29 +108,24 @@ def _memory(found: dict[str, Any], usable: int) -> dict[str, Any]:
     return {"compiles": True, "fits": False, "needed_bytes": memory[0], "usable_bytes": memory[1]}
 
 
-def _in(environment: str, module: str, request: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Runs a module of this package in another environment; returns its JSON answer."""
-    request_path, answer_path = (
-        os.path.join(request["folder"], f"{module}.{kind}.json") for kind in ("asked", "found")
-    )
-    with open(request_path, "w", encoding="utf-8") as file:
+def _in(environment: str, request: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Runs the module of an environment in it; returns its JSON answer."""
+    module, variables = _PROCESSES[environment]
+    paths = [os.path.join(request["folder"], f"{module}.{kind}.json") for kind in ("asked", "found")]
+    with open(paths[0], "w", encoding="utf-8") as file:
         json.dump(request, file)
-    command = [environments.python(environment, folder), "-m", f"tfbigbatch.tpu.{module}", request_path, answer_path]
-    variables = {**os.environ, "PYTHONPATH": _ROOT, "PYTHONWARNINGS": "ignore"}
+    command = [environments.python(environment, folder), "-m", f"tfbigbatch.tpu.{module}", *paths]
+    variables = {**os.environ, "PYTHONPATH": _ROOT, "PYTHONWARNINGS": "ignore", **variables}
     done = subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        with open(answer_path, encoding="utf-8") as file:
-            found = json.load(file)
-    except OSError:
-        last = "\n".join(done.stderr.splitlines()[-5:])
+    if not os.path.exists(paths[1]):
         raise InputError(
             f"{' '.join(command[1:3])} ended with code {done.returncode} and no answer"
-            f"{': its memory may have run out' if done.returncode in (-9, 137) else ''}.\n{last}"
-        ) from None
+            f"{': its memory may have run out' if done.returncode in (-9, 137) else ''}.\n{done.stderr[-3000:]}"
+        )
+    with open(paths[1], encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
     if "input_error" in found:
         raise InputError(found["input_error"])
-    if "crash" in found:
-        raise RuntimeError(f"{' '.join(command[1:3])} failed:\n{found['crash']}")
     return found
 
 
@@ -125,7 +133,7 @@ def answer(run: Callable[[dict[str, Any]], dict[str, Any]], memory: str) -> None
     """The side of `_in` in the other environment: reads the request and writes the answer.
 
     Args:
-      run: gives the answer; of its errors the answer has the text.
+      run: gives the answer; of an InputError the answer has the text.
       memory: the entry that holds the GiB of memory that the process needed.
     """
     with open(sys.argv[1], encoding="utf-8") as file:
@@ -134,8 +142,6 @@ def answer(run: Callable[[dict[str, Any]], dict[str, Any]], memory: str) -> None
         found = run(request)
     except InputError as error:
         found = {"input_error": str(error)}
-    except Exception:
-        found = {"crash": traceback.format_exc()}
     found[memory] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         json.dump(found, file)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-
-from tfbigbatch.tpu import graph_functions
+from tensorflow.python.eager import context
+from tensorflow.python.framework import errors_impl, function_def_to_graph
 
 
 class PureStep(typing.NamedTuple):
@@ -115,9 +115,7 @@ def _ordered(graph: Any) -> list[Any]:
 def _outputs(operation: Any, inputs: list[Any], values: Any, name: str) -> Sequence[Any]:
     kind = operation.type
     if kind in _CALLS:
-        return _copy_graph(
-            graph_functions.graph_of(operation.get_attr("f").name, operation.graph), inputs, values, f"{name}/"
-        )
+        return _copy_graph(_graph_of(operation.get_attr("f").name, operation.graph), inputs, values, f"{name}/")
     if not any(isinstance(each, _Handle) for each in inputs):
         return _copy_operation(operation, inputs, name)
     if kind == "Identity":
@@ -129,17 +127,17 @@ def _outputs(operation: Any, inputs: list[Any], values: Any, name: str) -> Seque
     if kind in _BRANCHES:
         return _branches(operation, inputs, values, f"{name}/")
     raise ValueError(
-        f"{name}: {kind} on a variable is not supported by tfbigbatch.tpu.functionalize; supported: {_known()}."
+        f"{name}: {kind} on a variable is not supported by tfbigbatch.tpu.functionalize; supported: "
+        f"{', '.join(sorted((*_VARIABLES, *_LOOPS, *_BRANCHES, *_CALLS)))}."
     )
-
-
-def _known() -> str:
-    return ", ".join(sorted((*_VARIABLES, *_LOOPS, *_BRANCHES, *_CALLS)))
 
 
 def _copy_operation(operation: Any, inputs: list[Any], name: str) -> Sequence[Any]:
     graph = tf.compat.v1.get_default_graph()
-    graph_functions.add(graph_functions.names(operation.node_def), operation.graph, graph)
+    for function in functions_of(operation.node_def):
+        held = _held(function, operation.graph)
+        if held is not None and hasattr(graph, "_add_function_recursive"):
+            graph._add_function_recursive(held)
     # Attributes with an underscore are devices, colocations and the tracer's own.
     attributes = {key: value for key, value in operation.node_def.attr.items() if not key.startswith("_")}
     copy = graph._create_op_internal(
@@ -161,47 +159,88 @@ def _loop(operation: Any, inputs: list[Any], values: Any, prefix: str) -> list[A
     numbers = sorted({each.number for each in inputs if isinstance(each, _Handle)})
     tensors = [each for each in inputs if not isinstance(each, _Handle)]
 
-    def run(attribute: str, carried: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
-        rest = iter(carried[: len(tensors)])
-        inner = dict(zip(numbers, carried[len(tensors) :]))
-        given = [each if isinstance(each, _Handle) else next(rest) for each in inputs]
-        return _copy_graph(
-            graph_functions.graph_of(operation.get_attr(attribute).name, operation.graph), given, inner, prefix
-        ), inner
+    def with_handles(carried: Sequence[Any]) -> list[Any]:
+        rest = iter(carried)
+        return [each if isinstance(each, _Handle) else next(rest) for each in inputs]
 
-    def body(*carried: Any) -> list[Any]:
-        outputs, inner = run("body", carried)
+    def run(attribute: str, carried: Sequence[Any]) -> list[Any]:
+        inner = dict(zip(numbers, carried[len(tensors) :]))
+        graph = _graph_of(operation.get_attr(attribute).name, operation.graph)
+        outputs = _copy_graph(graph, with_handles(carried), inner, prefix)
         return [each for each in outputs if not isinstance(each, _Handle)] + [inner[number] for number in numbers]
 
     carried = tf.while_loop(
-        lambda *carried: tf.squeeze(run("cond", carried)[0][0]),
-        body,
+        lambda *carried: tf.squeeze(run("cond", carried)[0]),
+        lambda *carried: run("body", carried),
         tensors + [values[number] for number in numbers],
         parallel_iterations=1,
     )
     for number, value in zip(numbers, carried[len(tensors) :]):
         values[number] = value
-    rest = iter(carried[: len(tensors)])
-    return [each if isinstance(each, _Handle) else next(rest) for each in inputs]
+    return with_handles(carried)
 
 
 def _branches(operation: Any, inputs: list[Any], values: Any, prefix: str) -> Sequence[Any]:
     numbers = sorted({each.number for each in inputs if isinstance(each, _Handle)})
     is_case = operation.type.endswith("Case")
-    functions = operation.get_attr("branches") if is_case else [operation.get_attr("then_branch")]
-    functions = functions if is_case else [*functions, operation.get_attr("else_branch")]
 
     def branch(function: Any) -> list[Any]:
         inner = {number: values[number] for number in numbers}
-        outputs = _copy_graph(graph_functions.graph_of(function.name, operation.graph), inputs[1:], inner, prefix)
+        outputs = _copy_graph(_graph_of(function.name, operation.graph), inputs[1:], inner, prefix)
         return [*outputs, *(inner[number] for number in numbers)]
 
+    functions = operation.get_attr("branches") if is_case else map(operation.get_attr, ("then_branch", "else_branch"))
     made = [lambda function=function: branch(function) for function in functions]
     results = tf.switch_case(inputs[0], made) if is_case else tf.cond(inputs[0], *made)
     outputs = len(operation.outputs)
     for number, value in zip(numbers, results[outputs:]):
         values[number] = value
     return results[:outputs]
+
+
+# ---- The functions that a graph's operations refer to: loop bodies, branches, calls --------------------------------
+
+
+def functions_of(node: Any) -> list[str]:
+    """The names of the functions in the attributes of a NodeDef."""
+    return [each.name for value in node.attr.values() for each in (value.func, *value.list.func) if each.name]
+
+
+def definition(name: str, graph: Any) -> Any:
+    """The FunctionDef of a function that is registered, or in `graph` or an outer graph.
+
+    Raises:
+      LookupError: it is in none of these.
+    """
+    try:
+        # Registered ones first: the Python graph of a loop's body may lack changes made for its gradient.
+        return context.context().get_function_def(name)
+    except errors_impl.NotFoundError:
+        held = _held(name, graph)
+        if held is None:
+            raise LookupError(f"function {name} of the traced step is not found.") from None
+        return held.cached_definition
+
+
+def _graph_of(name: str, graph: Any) -> Any:
+    """A FuncGraph of the function; see `definition`."""
+    try:
+        return function_def_to_graph.function_def_to_graph(definition(name, graph))
+    except ValueError:
+        # A function that it calls is not registered, only in its own Python graph.
+        held = _held(name, graph)
+        if held is None:
+            raise
+        return held.graph
+
+
+def _held(name: str, graph: Any) -> Any:
+    while graph is not None:
+        held = graph._get_function(name)
+        if held is not None:
+            return held
+        graph = getattr(graph, "outer_graph", None)
+    return None
 
 
 # ---- Operations on variables: functions of (operation, values, number, *other inputs) returning the outputs --------

@@ -1,12 +1,17 @@
-"""Traces the training step of an experiment as one replica of a TPU slice runs it."""
+"""Traces the training step of an experiment as one replica of a TPU slice runs it, and lowers it to StableHLO.
+
+As a process in the environment `lower`, whose TensorFlow is tensorflow-tpu with the TPU's kernels, it writes step.mlir
+into the folder that its request names: python -m tfbigbatch.tpu.step ASKED.json FOUND.json.
+"""
 
 from __future__ import annotations
 
 import copy
 import os
 import tempfile
+import time
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -14,7 +19,7 @@ import tf_keras
 
 from tfbigbatch import experiment, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.tpu import stub_datasets
+from tfbigbatch.tpu import check, functionalize, lint, stub_datasets
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_model
@@ -26,24 +31,21 @@ class TracedStep(typing.NamedTuple):
     Attributes:
       function: tf.ConcreteFunction from a replica's batch, flat, to its metrics.
       inputs: nest of tf.TensorSpec of the replica's batch.
-      batch_size: examples in a step over all replicas.
-      accumulation_steps: micro-batches of a replica in a step.
-      examples: training examples in an epoch.
-      updates: optimizer steps of this phase.
-      weights: number of trainable parameters.
+      phase: of the run, with its config.
       model: keeps the variables alive; the function has only their handles.
-      stages: of the batch ramp; 1 without one.
+      phases: their number in the run, or that of the stages of its batch ramp.
     """
 
     function: Any
     inputs: Any
-    batch_size: int
-    accumulation_steps: int
-    examples: int
-    updates: int
-    weights: int
+    phase: run_phases.Phase
     model: tf_keras.Model
-    stages: int
+    phases: int
+
+    @property
+    def weights(self) -> int:
+        """Number of trainable parameters."""
+        return sum(int(variable.shape.num_elements()) for variable in self.model.trainable_variables)
 
 
 def trace(config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = None) -> TracedStep:
@@ -52,7 +54,8 @@ def trace(config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = 
     Args:
       config: ml_collections.ConfigDict of the experiment.
       replicas: in sync.
-      phase, data_dir: see `check.CheckRequest`.
+      phase: of the run, counted from 1.
+      data_dir: prepared data that sets the shapes; None for the shapes of the public data set.
 
     Raises:
       ValueError: the batch does not divide over the replicas, there is no such phase, or the config is invalid.
@@ -66,35 +69,31 @@ def trace(config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = 
     tf_keras.backend.experimental.enable_tf_random_generator()
     tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
     with tempfile.TemporaryDirectory() as folder:
+
+        def make_task(fields: Any) -> Any:
+            data: dict[str, Any] = {"data_dir": data_dir, "use_fake_data": False}
+            if data_dir is None:
+                data = stub_datasets.write(fields, os.path.join(folder, "data"))
+            # The values of a checkpoint do not change the step.
+            model = {name: "" if name == "init_checkpoint" else value for name, value in fields.model.to_dict().items()}
+            return tasks.get(fields.task)(model=model, data=fields.data.to_dict(), **data)
+
         config = copy.deepcopy(config)
         # On a TPU, TPUStrategy loops over steps and compiles.
         config.steps_per_execution, config.jit_compile = 1, False
+        count = max(1, len(config.phases))
         if config.ramp.name == "none":
             # This phase alone: the batch of another may not divide over these replicas.
             config, phase = _numbered(experiment.phases(config), phase), 1
         # The stages of a batch ramp are phases too.
-        phases = run_phases.phases_of(config, _task_maker(folder, data_dir), replicas)
-        return _traced(_numbered(phases, phase), phases, replicas)
+        phases = run_phases.phases_of(config, make_task, replicas)
+        return _traced(_numbered(phases, phase), phases, replicas)._replace(phases=max(count, len(phases)))
 
 
 def _numbered(phases: Sequence[Any], phase: int) -> Any:
     if not 1 <= phase <= len(phases):
         raise InputError(f"--phase={phase}: the run has {len(phases)} phase(s), counted from 1.")
     return phases[phase - 1]
-
-
-def _task_maker(folder: str, data_dir: str | None) -> Callable[[Any], Any]:
-    def make(fields: Any) -> Any:
-        if data_dir is not None:
-            data: dict[str, Any] = {"data_dir": data_dir, "use_fake_data": False}
-        else:
-            data = stub_datasets.write(fields, os.path.join(folder, "data"))
-        model = {**fields.model.to_dict()}
-        # The values of a checkpoint do not change the step.
-        model.update({"init_checkpoint": ""} if "init_checkpoint" in model else {})
-        return tasks.get(fields.task)(model=model, data=fields.data.to_dict(), **data)
-
-    return make
 
 
 def _traced(phase: run_phases.Phase, phases: Sequence[run_phases.Phase], replicas: int) -> TracedStep:
@@ -106,21 +105,55 @@ def _traced(phase: run_phases.Phase, phases: Sequence[run_phases.Phase], replica
     with strategy.scope():
         model = compiled_model(phase.config, phases)
         # The loss' running mean is a variable: made here, and not inside the trace.
-        model.compiled_loss.build(_outputs_of(model.network, phase.task))
+        output = model.network.output
+        model.compiled_loss.build(output[0] if phase.task.carries_state else output)
         step = tf.function(lambda *batch: strategy.run(model.train_step, (batch,)), jit_compile=True, autograph=False)
-        function = step.get_concrete_function(*inputs)
-    return TracedStep(
-        function=function,
-        inputs=inputs,
-        batch_size=phase.config.batch_size,
-        accumulation_steps=phase.config.accumulation_steps,
-        examples=phase.examples_in_epoch,
-        updates=phase.plan.total_steps,
-        weights=sum(int(variable.shape.num_elements()) for variable in model.trainable_variables),
-        model=model,
-        stages=len(phases),
-    )
+        return TracedStep(step.get_concrete_function(*inputs), inputs, phase, model, len(phases))
 
 
-def _outputs_of(network: Any, task: Any) -> Any:
-    return network.output[0] if task.carries_state else network.output
+def lower(request: dict[str, Any]) -> dict[str, Any]:
+    """Traces, lints, functionalizes and lowers the step of a request.
+
+    Args:
+      request: config (path), overrides ('field=value'), replicas, phase, data_dir and folder; see `check.check`.
+
+    Returns:
+      Dictionary: phases (their number), batch_size, per_replica_batch, accumulation_steps, examples (in an epoch),
+      updates (optimizer steps of this phase), weights, variables, state_bytes, recompute (model.recompute, None for a
+      model without it), inputs (shapes and dtypes), findings (of the lint), trace_seconds, lower_seconds; and error if
+      it cannot be lowered.
+    """
+    config = experiment.load(request["config"])
+    experiment.override(config, request["overrides"])
+    started = time.perf_counter()
+    traced = trace(config, request["replicas"], phase=request["phase"], data_dir=request["data_dir"])
+    trace_seconds = time.perf_counter() - started
+    pure, batch_size = functionalize.functionalize(traced.function), traced.phase.config.batch_size
+    found = {
+        "phases": traced.phases,
+        "batch_size": batch_size,
+        "per_replica_batch": batch_size // request["replicas"],
+        "accumulation_steps": traced.phase.config.accumulation_steps,
+        "examples": traced.phase.examples_in_epoch,
+        "updates": traced.phase.plan.total_steps,
+        "weights": traced.weights,
+        "variables": len(pure.variables),
+        "state_bytes": sum(each.shape.num_elements() * each.dtype.size for each in pure.variables),
+        "recompute": config.model.get("recompute"),
+        "inputs": [f"{each.dtype.name}{each.shape.as_list()}" for each in tf.nest.flatten(traced.inputs)],
+        "findings": lint.findings(traced.function),
+        "trace_seconds": round(trace_seconds, 1),
+    }
+    started = time.perf_counter()
+    try:
+        compiled = tf.function(pure.function, jit_compile=True, autograph=False)
+        program = compiled.experimental_get_compiler_ir(*pure.specs)(stage="stablehlo_serialized", platform_name="TPU")
+    except Exception as error:  # TensorFlow raises compiler errors of many types.
+        return {**found, "error": str(error).strip() or type(error).__name__}
+    with open(os.path.join(request["folder"], "step.mlir"), "wb") as file:
+        file.write(program)
+    return {**found, "lower_seconds": round(time.perf_counter() - started, 1)}
+
+
+if __name__ == "__main__":
+    check.answer(lower, "lower_gib")

@@ -165,8 +165,14 @@ def main() -> None:
         environments.ensure(folder)
         print(f"compiling    {recipe.key}", flush=True)
         topology = recipe.slice
-        asked = check.CheckRequest(recipe.config, topology, topology.replicas, recipe.overrides, recipe.phase)
-        stored[recipe.key] = check.check(asked, folder)
+        stored[recipe.key] = check.check(
+            recipe.config,
+            topology,
+            folder,
+            replicas=topology.replicas,
+            overrides=recipe.overrides,
+            phase=recipe.phase,
+        )
         files.write_json(str(RESULTS), stored)
 
 

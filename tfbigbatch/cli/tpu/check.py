@@ -49,14 +49,6 @@ def main(arguments: Sequence[str]) -> int:
         environments.ensure(folder, options.accept_libtpu_license)
         print(f"ready  {folder}")
         return 0
-    asked = _asked(options)
-    environments.ensure(folder, options.accept_libtpu_license, say=_say)
-    found = check.check(asked, folder, keep=options.keep, say=_say)
-    print(json.dumps(found, indent=1) if options.json else "\n".join(check.lines(found)))
-    return 0 if found["compiles"] and found["fits"] else 1
-
-
-def _asked(options: flags.FlagValues) -> check.CheckRequest:
     for name in ("config", "topology"):
         if getattr(options, name) is None:
             raise InputError(f"--{name} is missing; see --help.")
@@ -67,8 +59,20 @@ def _asked(options: flags.FlagValues) -> check.CheckRequest:
         raise InputError(
             f"--replicas={replicas}: {topology.name} has {topology.chips} chips and runs at most {topology.replicas}."
         )
-    overrides = tuple(experiment_flags.overrides(options))
-    return check.CheckRequest(options.config, topology, replicas, overrides, options.phase, options.data_dir)
+    environments.ensure(folder, options.accept_libtpu_license, say=_say)
+    found = check.check(
+        options.config,
+        topology,
+        folder,
+        replicas=replicas,
+        overrides=experiment_flags.overrides(options),
+        phase=options.phase,
+        data_dir=options.data_dir,
+        keep=options.keep,
+        say=_say,
+    )
+    print(json.dumps(found, indent=1) if options.json else "\n".join(check.lines(found)))
+    return 0 if found["compiles"] and found["fits"] else 1
 
 
 def _say(line: str) -> None:
