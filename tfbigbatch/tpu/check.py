@@ -87,7 +87,7 @@ def check(
             say(f"compiling    for {topology.name}, after {time.perf_counter() - started:.0f} s")
             request |= {"variables": found["variables"], "keep_program": keep is not None}
             found |= _in(environments.COMPILE, request, folder)
-            found |= _memory(found, topologies.GENERATIONS[topology.generation].usable_bytes)
+            found |= _memory(found, int(topologies.GENERATIONS[topology.generation].usable_gib * 2**30))
         if keep is not None:
             os.makedirs(keep, exist_ok=True)
             for name in ("step.mlir", "program.txt"):

@@ -7,7 +7,6 @@ installed from the package index for users who accept its terms.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import read_json, write_json, write_text
 
 FOLDER = ".tpu_envs"
 ACCEPT = "TFBIGBATCH_ACCEPT_LIBTPU_LICENSE"
@@ -59,10 +59,8 @@ def ensure(folder: str, accepted: bool = False, say: Callable[[str], object] = p
             "there; it needs no TPU."
         )
     missing = [name for name in PINS if not is_whole(name, folder)]
-    if not missing:
-        return
-    by_hand = "\n".join(f"  {' '.join(command)}" for name in missing for command in _commands(name, folder))
-    if not accepted and os.environ.get(ACCEPT) != "1":
+    if missing and not accepted and os.environ.get(ACCEPT) != "1":
+        by_hand = "\n".join(f"  {' '.join(command)}" for name in missing for command in _commands(name, folder))
         raise InputError(
             f"{folder} lacks {' and '.join(missing)}: 2.5 GB of packages in virtual environments of their own. One "
             "is libtpu, Google's proprietary compiler and runtime for TPUs, under the terms of Google Cloud "
@@ -72,7 +70,6 @@ def ensure(folder: str, accepted: bool = False, say: Callable[[str], object] = p
     for name in missing:
         say(f"installing {', '.join(PINS[name])} into {os.path.join(folder, name)}")
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-        os.makedirs(folder, exist_ok=True)
         for command in _commands(name, folder):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
@@ -81,18 +78,16 @@ def ensure(folder: str, accepted: bool = False, say: Callable[[str], object] = p
                     f"of disk. Without a network, copy {folder} from a machine that has both, to the same path."
                 )
         if name == LOWER:
-            _borrow(folder)
-        with open(os.path.join(folder, name, _MARKER), "w", encoding="utf-8") as file:
-            json.dump(_marker(name), file)
+            # The packages of the running environment (models, data, Keras), after its own.
+            packages = os.path.join(folder, LOWER, "lib", f"python{sysconfig.get_python_version()}", "site-packages")
+            write_text(os.path.join(packages, "borrowed.pth"), "".join(f"{path}\n" for path in _borrowed()))
+        write_json(os.path.join(folder, name, _MARKER), _marker(name))
 
 
 def is_whole(name: str, folder: str) -> bool:
     """True if an environment is completely installed, with the current pins, for the running Python and environment."""
-    try:
-        with open(os.path.join(folder, name, _MARKER), encoding="utf-8") as file:
-            return json.load(file) == _marker(name)
-    except (OSError, ValueError):
-        return False
+    path = os.path.join(folder, name, _MARKER)
+    return os.path.exists(path) and read_json(path) == _marker(name)
 
 
 def _commands(name: str, folder: str) -> list[list[str]]:
@@ -103,19 +98,9 @@ def _commands(name: str, folder: str) -> list[list[str]]:
     ]
 
 
-def _borrow(folder: str) -> None:
-    """Adds the packages of the running environment (models, data, Keras) to `lower`, after its own."""
-    version = "python{}.{}".format(*sys.version_info[:2])
-    path = os.path.join(folder, LOWER, "lib", version, "site-packages", "borrowed.pth")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("".join(f"{each}\n" for each in _packages()))
-
-
-def _packages() -> list[str]:
-    paths = sysconfig.get_paths()
-    return sorted({paths["purelib"], paths["platlib"]})
+def _borrowed() -> list[str]:
+    return sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
 
 
 def _marker(name: str) -> dict[str, Any]:
-    marker = {"pins": PINS[name], "python": sys.version.split()[0]}
-    return {**marker, "borrows": _packages()} if name == LOWER else marker
+    return {"pins": PINS[name], "python": sys.version.split()[0], "borrows": _borrowed() if name == LOWER else []}

@@ -10,7 +10,7 @@ import re
 import typing
 from typing import Any
 
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
 
 
 class Generation(typing.NamedTuple):
@@ -37,11 +37,6 @@ class Generation(typing.NamedTuple):
     all_reduce_bandwidth: float
     usable_gib: float
 
-    @property
-    def usable_bytes(self) -> int:
-        """Bytes of main memory that libtpu leaves to a replica's program."""
-        return int(self.usable_gib * 2**30)
-
 
 # Slices: cloud.google.com/tpu/docs/v2, /v3, /v4, /v5e, /v5p, /v6e, "System architecture" and "Configurations". Rates:
 # the same pages; v2's of Jouppi et al. 2020, CACM 63(7), table 1, and 4 links of 496 Gb/s. All-reduce: of a pod of
@@ -55,10 +50,8 @@ GENERATIONS = {
     "v5p": Generation(3, 1, True, 8960, 459e12, 2765e9, 600e9, 95.74),
     "v6e": Generation(2, 1, False, 256, 918e12, 1640e9, 102.4e12 / 256, 31.25),
 }
-# In slices of several hosts.
-_CHIPS_PER_HOST = 4
 _OTHER_NAMES = {"v5litepod": "v5e", "v5lite": "v5e", "v5": "v5p"}
-_FORM = re.compile(r"(v\w+?)(?:(?P<mark>[-:])(?P<size>\d+(?:x\d+)*))?$")
+_FORM = re.compile(r"(?P<name>v\w+?)(?:-(?P<number>\d+)|:(?P<grid>\d+(?:x\d+)*))$")
 
 
 class Topology(typing.NamedTuple):
@@ -81,11 +74,6 @@ class Topology(typing.NamedTuple):
     def replicas(self) -> int:
         """Number of replicas with TensorFlow."""
         return self.chips * GENERATIONS[self.generation].replicas_per_chip
-
-    @property
-    def hosts(self) -> int:
-        """Number of hosts."""
-        return -(-self.chips // _CHIPS_PER_HOST)
 
     @property
     def name(self) -> str:
@@ -116,48 +104,31 @@ def parse(text: str) -> Topology:
       ValueError: malformed name, or no such slice.
     """
     matched = _FORM.match(text.strip().lower())
-    name = _OTHER_NAMES.get(matched[1], matched[1]) if matched else None
-    if not matched or not matched["size"]:
-        raise _wrong(text, "expected a slice such as v3:32x32, v5e:256 or v3-2048")
-    if name not in GENERATIONS:
-        raise _wrong(text, f"unknown generation {matched[1]!r}. {nearest(matched[1], GENERATIONS)}")
+    name = _OTHER_NAMES.get(matched["name"], matched["name"]) if matched else ""
+    if not matched or name not in GENERATIONS:
+        raise InputError(
+            f"--topology={text}: expected a slice of {', '.join(GENERATIONS)}: a grid of chips, such as v3:32x32, a "
+            "number of them, such as v5e:256, or Google Cloud's name, such as v3-2048."
+        )
     generation = GENERATIONS[name]
-    sizes = tuple(int(size) for size in matched["size"].split("x"))
-    if matched["mark"] == "-":
-        if len(sizes) > 1:
-            raise _wrong(text, f"expected a grid after a colon, such as {name}:{matched['size']}")
-        [count] = sizes
-        if generation.named_by_cores and count % 2:
-            raise _wrong(text, f"the number counts cores on {name}, two per chip; expected an even number")
-        sizes = (count // 2 if generation.named_by_cores else count,)
-    grid = _grid(sizes[0], generation.dimensions) if len(sizes) == 1 else sizes
-    if grid is None:
-        most = 1 << (generation.most_chips.bit_length() - 1)
-        raise _wrong(text, f"no slice has this number of chips; expected a power of two, at most {most}")
-    if len(grid) == 2 and generation.dimensions == 3:
-        grid = (*grid, 1)
-    if len(grid) != generation.dimensions or min(grid) < 1:
-        raise _wrong(text, f"a slice of {name} is a grid of {generation.dimensions} dimensions")
-    if math.prod(grid) > generation.most_chips:
-        raise _wrong(text, f"a slice of {name} has at most {generation.most_chips} chips")
-    return Topology(name, grid)
+    sizes = [int(size) for size in (matched["number"] or matched["grid"]).split("x")]
+    cores = 2 if matched["number"] and generation.named_by_cores else 1
+    found: Topology | None = Topology(name, tuple(sizes + [1] * (generation.dimensions - max(2, len(sizes)))))
+    if len(sizes) == 1:
+        found = with_chips(name, sizes[0] // cores) if sizes[0] % cores == 0 else None
+    if found is None or len(found.grid) != generation.dimensions or not 1 <= found.chips <= generation.most_chips:
+        raise InputError(
+            f"--topology={text}: no slice of {name}; expected a grid of {generation.dimensions} dimensions, or a power "
+            f"of two of {'cores (two per chip)' if cores == 2 else 'chips'}; at most {generation.most_chips:,} chips."
+        )
+    return found
 
 
 def with_chips(generation: str, chips: int) -> Topology | None:
     """The slice of this many chips that is nearest to a cube or square; None if there is none."""
-    grid = _grid(chips, GENERATIONS[generation].dimensions)
-    return None if grid is None or chips > GENERATIONS[generation].most_chips else Topology(generation, grid)
-
-
-def _grid(chips: int, dimensions: int) -> tuple[int, ...] | None:
-    """A power of two as a grid with sides as equal as possible, ascending; None for another number."""
-    power = chips.bit_length() - 1
-    if chips < 1 or 1 << power != chips:
+    found, power = GENERATIONS[generation], chips.bit_length() - 1
+    if not 1 <= chips <= found.most_chips or 1 << power != chips:
         return None
-    sides = [1 << ((power + axis) // dimensions) for axis in range(dimensions)]
+    sides = [1 << ((power + axis) // found.dimensions) for axis in range(found.dimensions)]
     # A host of four chips is 2 x 2 x 1: small slices are flat.
-    return tuple(sorted(sides, reverse=True)) if dimensions == 3 and chips < 8 else tuple(sides)
-
-
-def _wrong(text: str, why: str) -> InputError:
-    return InputError(f"--topology={text}: {why}.")
+    return Topology(generation, tuple(sorted(sides, reverse=True) if found.dimensions == 3 and chips < 8 else sides))
