@@ -26,22 +26,18 @@ from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
 
-# ImageNet 2012 (Russakovsky et al. 2015, arXiv:1409.0575, table 2).
+# ImageNet 2012 (Russakovsky et al. 2015, arXiv:1409.0575, table 2); enough sequences and pairs for any batch, since
+# their number depends on the preparation; the Penn Treebank's words with the ends of lines (Zaremba et al. 2014).
 _IMAGES = {"train": 1_281_167, "validation": 50_000}
-_IMAGE_CLASSES = 1_000
-# BERT's English vocabulary (google-research/bert, uncased), and masked tokens per sequence by its length.
-_BERT_TOKENS = 30_522
-_BERT_PREDICTIONS = {128: 20, 512: 76}
-# The number of sequences depends on the preparation; this is enough for any batch.
 _SEQUENCES = {"train": 1_000_000, "validation": 10_000}
-# WMT16 English to German as in MLPerf v0.5: 32,000 pieces, sentences of up to 50. The shapes do not depend on the
-# number of pairs.
-_PIECES, _LONGEST = 32_000, 50
 _PAIRS = {"train": 400_000, "validation": 3_000, "test": 3_000}
-# The Penn Treebank of Mikolov: words with the ends of lines, and the vocabulary (Zaremba et al. 2014).
 _WORDS = {"train": 929_589, "valid": 73_760, "test": 82_430}
-_VOCABULARY = 10_000
 _DIGITS = {"train": 60_000, "t10k": 10_000}
+# Classes of ImageNet; tokens of BERT's English vocabulary (google-research/bert, uncased); pieces of WMT16 English to
+# German in MLPerf v0.5, whose sentences have up to 50; words of Mikolov's Penn Treebank.
+_CLASSES, _TOKENS, _PIECES, _LONGEST, _VOCABULARY = 1_000, 30_522, 32_000, 50, 10_000
+# BERT's masked tokens per sequence by its length.
+_PREDICTIONS = {128: 20, 512: 76}
 # Any size will do.
 _RECORD_BYTES = 16
 
@@ -71,22 +67,21 @@ def write(config: Any, folder: str) -> dict[str, Any]:
     return {"data_dir": folder, "use_fake_data": False}
 
 
-def _split(folder: str, name: str, count: int) -> Split:
-    """A split of `count` empty records."""
-    path = os.path.join(folder, f"{name}-00000-of-00001")
-    with open(path, "wb") as file:
-        file.truncate(count * _RECORD_BYTES)
-    return Split.of_files(name, [path], [np.arange(count, dtype=np.int64) * _RECORD_BYTES], [count * _RECORD_BYTES])
-
-
 def _splits(folder: str, counts: dict[str, int]) -> dict[str, Split]:
+    """Splits of so many empty records."""
     os.makedirs(folder, exist_ok=True)
-    return {name: _split(folder, name, count) for name, count in counts.items()}
+    splits = {}
+    for name, count in counts.items():
+        path, size = os.path.join(folder, f"{name}-00000-of-00001"), count * _RECORD_BYTES
+        with open(path, "wb") as file:
+            file.truncate(size)
+        splits[name] = Split.of_files(name, [path], [np.arange(count, dtype=np.int64) * _RECORD_BYTES], [size])
+    return splits
 
 
 def _images(config: Any, folder: str) -> None:
     manifest = image_manifest.Manifest(
-        classes=tuple(f"class {number}" for number in range(_IMAGE_CLASSES)),
+        classes=tuple(f"class {number}" for number in range(_CLASSES)),
         image_key="image/encoded",
         label_key="image/class/label",
         label_offset=0,
@@ -99,15 +94,15 @@ def _sequences(config: Any, folder: str) -> None:
     # The folder's name is the length if phases have different ones.
     length = int(config.data.folder) if config.data.folder.isdigit() else 128
     folder = os.path.join(folder, config.data.folder)
-    words = (f"word{number}" for number in range(_BERT_TOKENS - len(tokenizer.SPECIAL)))
+    words = (f"word{number}" for number in range(_TOKENS - len(tokenizer.SPECIAL)))
     manifest = bert_manifest.Manifest(
         max_seq_length=length,
-        max_predictions_per_seq=_BERT_PREDICTIONS.get(length, max(1, round(0.15 * length))),
+        max_predictions_per_seq=_PREDICTIONS.get(length, max(1, round(0.15 * length))),
         next_sentence=True,
         keys=None,
         vocabulary=tokenizer.Vocabulary([*tokenizer.SPECIAL, *words]),
         splits=_splits(folder, _SEQUENCES),
-        stored_counts=np.ones(_BERT_TOKENS, np.int64),
+        stored_counts=np.ones(_TOKENS, np.int64),
     )
     bert_manifest.save(folder, manifest)
 
@@ -115,34 +110,22 @@ def _sequences(config: Any, folder: str) -> None:
 def _pairs(config: Any, folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     made = fake.pairs(folder)
-    vocabulary = Vocabulary(_padded(made.vocabulary, _PIECES))
+    # A sentencepiece model is filled up with pieces (text and score) in protobuf's wire format, since sentencepiece's
+    # own message class needs a newer protobuf than TensorFlow allows.
+    content = [made.vocabulary.content]
+    for number in range(_PIECES - len(made.vocabulary)):
+        text = f"piece{number}".encode()
+        message = struct.pack("<BB", 0x0A, len(text)) + text + struct.pack("<Bf", 0x15, -1e4)
+        content.append(struct.pack("<BB", 0x0A, len(message)) + message)
     random = np.random.RandomState(0)
-    lengths = {
-        name: random.randint(1, _LONGEST + 1, size=(count, 2)).astype(np.uint16) for name, count in _PAIRS.items()
-    }
     manifest = dataclasses.replace(
         made,
-        vocabulary=vocabulary,
+        vocabulary=Vocabulary(b"".join(content)),
         splits=_splits(folder, _PAIRS),
-        lengths=lengths,
+        lengths={name: random.randint(1, _LONGEST + 1, size=(n, 2)).astype(np.uint16) for name, n in _PAIRS.items()},
         stored_counts=np.ones(_PIECES, np.int64),
     )
     translation_manifest.save(folder, manifest)
-
-
-def _padded(vocabulary: Any, size: int) -> bytes:
-    """The bytes of a vocabulary's sentencepiece model, filled up to `size` with stub pieces."""
-    return vocabulary.content + b"".join(_piece(f"piece{number}") for number in range(size - len(vocabulary)))
-
-
-def _piece(text: str) -> bytes:
-    """One more piece (text and score) for a sentencepiece model, to be appended to its bytes.
-
-    In protobuf's wire format, since sentencepiece's own message class needs a newer protobuf than TensorFlow allows.
-    """
-    encoded = text.encode()
-    message = struct.pack("<BB", 0x0A, len(encoded)) + encoded + struct.pack("<Bf", 0x15, -1e4)
-    return struct.pack("<BB", 0x0A, len(message)) + message
 
 
 def _words(config: Any, folder: str) -> None:
