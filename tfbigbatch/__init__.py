@@ -29,7 +29,7 @@ _HOMES = {
     "BatchRamp": "tfbigbatch.scaling",
     "Shampoo": "tfbigbatch.optimizers",
     "load_run": "tfbigbatch.runs.load",
-    "advise": "tfbigbatch.advice",
+    "advise": "tfbigbatch.advice.model",
     "check": "tfbigbatch.instruments.time_constants",
 }
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tfbigbatch.advice import measuring, noise
-from tfbigbatch.advice.measuring import StepTimes
-from tfbigbatch.advice.noise import Moments, NoisePoint, Range
+from tfbigbatch.advice.noise import NoisePoint, Range
 from tfbigbatch.errors import InputError
 
 
@@ -17,7 +16,8 @@ def made_moments(scale_at, steps=400, every=4, error=0.1, seed=0):
     random = np.random.RandomState(seed)
     factors = 1 + error * random.normal(size=[steps // every, 2])
     return [
-        Moments(step, one, other * scale_at(step)) for step, (one, other) in zip(range(every, steps, every), factors)
+        {"step": step, "squared_norm": one, "trace": other * scale_at(step)}
+        for step, (one, other) in zip(range(every, steps, every), factors)
     ]
 
 
@@ -53,23 +53,19 @@ def test_a_growing_noise_scale_counts_by_the_noiseless_steps_it_leaves():
     assert noise.over_the_run(measured, 1000, 32).value == pytest.approx(most / fewest, rel=0.05)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_gradients_that_are_not_finite_are_not_measurable(value):
-    with pytest.raises(InputError, match="not measurable: 0 of 20 measurements of the gradient are finite"):
-        noise.points([Moments(step, value, 1.0) for step in range(20)])
-
-
-def test_a_gradient_without_a_mean_is_not_measurable():
-    random = np.random.RandomState(0)
-    moments = [Moments(step, value, abs(value)) for step, value in enumerate(random.normal(size=20) - 1.0)]
+def test_too_few_gradients_or_one_without_a_mean_are_not_measurable():
+    with pytest.raises(InputError, match="not measurable: 5 measurements of the gradient are finite"):
+        noise.points(made_moments(lambda step: 50.0)[:5])
+    values = np.random.RandomState(0).normal(size=20) - 1.0
+    history = [{"step": step, "squared_norm": value, "trace": abs(value)} for step, value in enumerate(values)]
     with pytest.raises(InputError, match="not measurable: .* cannot be told from its noise"):
-        noise.points(moments)
+        noise.points(history)
 
 
 def test_all_sizes_are_timed_in_turn():
     seen = []
-    times = measuring.step_times(lambda size: lambda: seen.append(size), [8, 16], seconds=0.05, say=str)
-    assert set(times.turns) == {8, 16} and len(times.turns[8]) == len(times.turns[16]) >= 3
+    turns, _ = measuring.step_times(lambda size: lambda: seen.append(size), [8, 16], seconds=0.05, say=str)
+    assert set(turns) == {8, 16} and len(turns[8]) == len(turns[16]) >= 3
     assert sum(before != after for before, after in zip(seen, seen[1:])) >= 2 * 3 - 1
 
 
@@ -79,17 +75,10 @@ def test_a_size_that_does_not_fit_ends_the_list_and_another_error_is_raised():
             raise MemoryError
         return lambda: None
 
-    times = measuring.step_times(step_at, [8, 16, 32], seconds=0.05, say=str)
-    assert list(times.turns) == [8, 16] and times.stopped == "32 took more memory than there is"
+    turns, stopped = measuring.step_times(step_at, [8, 16, 32], seconds=0.05, say=str)
+    assert list(turns) == [8, 16] and stopped == "32 took more memory than there is"
     with pytest.raises(KeyError):
         measuring.step_times(lambda size: {}[size], [8], seconds=0.05, say=str)
-
-
-def test_a_step_is_planned_with_the_fastest_micro_batch():
-    times = StepTimes({8: [2.0, 1.0, 9.0], 16: [3.0], 32: [9.0]}, "")
-    assert times.planned(16) == (3.0, 1)
-    assert times.planned(32) == (6.0, 2)  # in halves of 16
-    assert times.planned(4) == (2.0, 1)  # less than was measured
 
 
 @pytest.mark.parametrize(
@@ -97,15 +86,13 @@ def test_a_step_is_planned_with_the_fastest_micro_batch():
     [([2.0, 1.0], False), ([2.0, 5.0], True), ([2.0, float("nan")], True), ([-1.0, -2.0], False)],
 )
 def test_a_loss_that_rises_is_a_divergence_and_the_time_is_kept(losses, diverges):
-    model = types.SimpleNamespace(stop_training=False)
-    history = [{"step": step, "squared_norm": 1.0, "trace": 1.0} for step in range(12)]
+    scale = types.SimpleNamespace(history=[{"step": step} for step in range(12)])
 
-    def fit(steps, callbacks):
+    def fit(batches, callbacks, **options):
         for batch, loss in enumerate(losses):
             callbacks[1].on_train_batch_end(batch, {"loss": loss})
 
-    keras = types.SimpleNamespace(callbacks=types.SimpleNamespace(LambdaCallback=types.SimpleNamespace))
-    training = measuring.Training(model, keras, types.SimpleNamespace(history=history), fit, None, 1, 1, None)
+    model = types.SimpleNamespace(stop_training=False, fit=fit)
     with pytest.raises(InputError, match="the recipe diverges: its mean loss is") if diverges else nullcontext():
-        assert len(measuring._moments(training, 9, -1.0)) == 12
+        measuring.train(model, None, scale, -1.0)
     assert model.stop_training

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.advice import noise, sources, text
-from tfbigbatch.advice.measuring import StepTimes
+from tfbigbatch.advice import noise, sources
 from tfbigbatch.advice.noise import NoisePoint, Range
-from tfbigbatch.advice.suggestion import Optimizer, Suggestion, suggest
-from tfbigbatch.reports import figure_style
+from tfbigbatch.advice.suggestion import Optimizer, Suggestion, entry, examples, suggest
+from tfbigbatch.reports.table import Table
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.utils import arguments
-from tfbigbatch.utils.home import expanded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +49,8 @@ class Advice:
       optimizer: of the recipe.
       dataset_size: examples in an epoch.
       points: the gradient noise scale early in the short run, if it was measured, and at its end.
-      times: seconds of steps.
+      step_seconds: batch size to the mean seconds of a step in each turn of measuring.
+      stopped: why no larger batch was timed.
       seconds: that the measurements took.
       experiment: the flags that name it, '--config=digits/lstm_small_batch'; None for a model from `fit`.
     """
@@ -60,7 +60,8 @@ class Advice:
     optimizer: Optimizer
     dataset_size: int
     points: Sequence[NoisePoint]
-    times: StepTimes
+    step_seconds: Mapping[int, Sequence[float]]
+    stopped: str
     seconds: float
     experiment: str | None = None
 
@@ -84,18 +85,18 @@ class Advice:
     @property
     def rows(self) -> list[Row]:
         """Batch sizes from the tuned one on, with their expected steps, examples and time to the same loss."""
-        largest = max(self.tuned.batch_size, min(self.dataset_size, 4 * max(self.times.turns)))
+        largest = max(self.tuned.batch_size, min(self.dataset_size, 4 * max(self.step_seconds)))
         doublings = (largest // self.tuned.batch_size).bit_length()
         return [self.row(self.tuned.batch_size * 2**power) for power in range(doublings)]
 
     def row(self, batch_size: int) -> Row:
         """The row of one batch size; it need not be in `rows`."""
         tuned, critical = self.tuned.batch_size, self.critical_batch_size
-        base, _ = self.times.planned(tuned)
-        seconds, accumulation = self.times.planned(batch_size)
+        base, _ = planned(self.step_seconds, tuned)
+        seconds, accumulation = planned(self.step_seconds, batch_size)
         factors = [steps_factor(each, batch_size, tuned) for each in (critical.value, critical.low, critical.high)]
         times = [each * seconds / base for each in factors]
-        examples = None if self.tuned.epochs is None else self.tuned.epochs * self.dataset_size
+        epochs = self.tuned.epochs
         return Row(
             batch_size=batch_size,
             accumulation_steps=accumulation,
@@ -103,7 +104,7 @@ class Advice:
             examples=factors[0] * batch_size / tuned,
             step_seconds=seconds,
             time=Range(times[0], min(times), max(times)),
-            run_steps=None if examples is None else max(1, round(examples / batch_size)),
+            run_steps=None if epochs is None else max(1, round(epochs * self.dataset_size / batch_size)),
         )
 
     @property
@@ -144,45 +145,97 @@ class Advice:
 
     @property
     def command(self) -> str | None:
-        """The command that trains with `suggestion`; None for a model from `fit`."""
-        return None if self.experiment is None else text.command(self)
+        """The `tfbigbatch train` command with `suggestion`; None for a model from `fit`.
+
+        The optimizer is the tuned one: another is advised in few steps alone, and such a batch is not worth using.
+        """
+        if self.experiment is None:
+            return None
+        best, accumulation = self.suggestion, self.row(self.batch_size).accumulation_steps
+        fields = {"batch_size": f"{best.batch_size}", "schedule.rule": best.rule}
+        if best.tuned_learning_rate != self.tuned.learning_rate:
+            fields["schedule.learning_rate"] = f"{best.tuned_learning_rate:.6g}"
+        if best.tuned_warmup_epochs != self.tuned.warmup_epochs:
+            fields |= {"schedule.warmup": "''", "schedule.warmup_epochs": f"{best.tuned_warmup_epochs:.6g}"}
+        if accumulation > 1:
+            fields["accumulation_steps"] = f"{accumulation}"
+        # Of a field that is given twice the last value counts.
+        given = " ".join(f"--config.{name}={value}" for name, value in fields.items())
+        return f"tfbigbatch train {self.experiment} {given} --model_dir=runs/batch_{best.batch_size}"
 
     def __str__(self) -> str:
-        return text.explained(self)
+        row = self.row(self.batch_size)
+        why = f"about x{row.time.value:.2f} of the tuned run's time, with x{row.examples:.2f} of its examples"
+        if self.batch_size == self.tuned.batch_size:
+            why = "no larger batch that pays is faster here"
+        uncertain = (
+            "the noise scale predicts the critical batch to a factor of a few at best, and less well before twice the "
+            "warm-up. The learning rate is a start: try half and twice."
+        )
+        if self.total_steps is not None:
+            seen = min(self.points[-1].last_step / self.total_steps, 1.0)
+            uncertain = f"{seen:.1%} of the run was seen, the rest is extrapolated; {uncertain}"
+        lines = [
+            f"{self.title}: tuned at",
+            *(f"  {line}" for line in self.tuned.lines(self.dataset_size)),
+            "",
+            *(
+                f"noise scale in steps {point.first_step:,} to {point.last_step:,}: {_shown(point.scale)} examples"
+                for point in self.points
+            ),
+            f"critical batch of the run: {_shown(self.critical_batch_size)}, if the noise scale grows as "
+            f"steps^{noise.growth(self.points):.2g}",
+            f"steps were timed up to batch {max(self.step_seconds):,}; {self.stopped}",
+            "",
+            "to the loss of the tuned run, relative to it, on this device:",
+            *self._table().markdown(),
+            "",
+            entry("batch", f"{self.batch_size:,} is worth using: {why}."),
+            entry("", f"up to {self.largest_batch_size:,} pays where more devices make a step cheaper."),
+            str(self.suggestion),
+            entry("uncertain", uncertain),
+        ]
+        return "\n".join([*lines, *([f"\nto begin with:\n  {self.command}"] if self.command else [])])
 
-    def plot(self, path: str) -> None:
-        """Draws the time against batch size, with the range of the critical batch, as a PNG file.
-
-        Raises:
-          ValueError: matplotlib is not installed, or the file cannot be written.
-        """
-        rows, critical = self.rows, self.critical_batch_size
-        batches, times = [row.batch_size for row in rows], [row.time for row in rows]
-        title = f"{self.title}: time to the loss of the run at batch {batches[0]:,}, relative to it"
-        with figure_style.figure(expanded(path), title, len(rows)) as (_, [axes]):
-            axes.plot(batches, [each.value for each in times], "o-", label="time")
-            lows, highs = [each.low for each in times], [each.high for each in times]
-            axes.fill_between(batches, lows, highs, alpha=0.2, linewidth=0, label="over the range of the noise")
-            figure_style.batch_axis(axes, batches)
-            # The critical batch as a band; its ends are cut to the axis.
-            left, right = batches[0] / 1.3, batches[-1] * 1.3
-            low, high = (min(max(each, left), right) for each in (critical.low, critical.high))
-            axes.axvspan(low, high, color="#009E73", alpha=0.10, linewidth=0, label="critical batch of the run")
-            axes.axvline(self.batch_size, color="black", linewidth=1.2, linestyle="--", label="worth using")
-            axes.set_xlim(left, right)
-            axes.set_yscale("log")
-            figure_style.legend_beside(axes)
+    def _table(self) -> Table:
+        rows = []
+        for row in self.rows:
+            notes = {
+                "tuned": row.batch_size == self.tuned.batch_size,
+                "worth using": row.batch_size == self.batch_size,
+                f"{row.accumulation_steps} micro-batches": row.accumulation_steps > 1,
+                "few steps": row.run_steps is not None and row.run_steps < sources.FEW_STEPS,
+            }
+            rows.append(
+                [
+                    f"{row.batch_size:,}",
+                    f"{1000 * row.step_seconds:,.1f}",
+                    f"x{row.steps:.3f}",
+                    f"x{row.examples:.2f}",
+                    f"x{row.time.value:.2f}",
+                    f"{row.time.low:.2f} to {row.time.high:.2f}",
+                    "" if row.run_steps is None else f"{row.run_steps:,} steps",
+                    ", ".join(note for note, holds in notes.items() if holds),
+                ]
+            )
+        headings = ("batch", "ms a step", "steps", "examples", "time", "range", "same epochs", "note")
+        return Table(headings, rows, frozenset({"note"}))
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values for JSON; infinity as the string 'inf'."""
         names = (
-            *("title", "tuned", "optimizer", "dataset_size", "total_steps", "noise_now"),
+            *("title", "tuned", "optimizer", "dataset_size", "total_steps", "points", "noise_now"),
             *("critical_batch_size", "rows", "batch_size", "largest_batch_size", "suggestion", "command", "seconds"),
         )
-        found = {name: getattr(self, name) for name in names} | {"noise_scale": self.points}
-        found["step_seconds"] = {str(size): turns for size, turns in self.times.turns.items()}
-        plain: dict[str, Any] = _plain(found)
-        return plain
+        found: dict[str, Any] = _plain({name: getattr(self, name) for name in names})
+        return found | {"step_seconds": {str(size): list(turns) for size, turns in self.step_seconds.items()}}
+
+
+def planned(step_seconds: Mapping[int, Sequence[float]], batch_size: int) -> tuple[float, int]:
+    """(seconds, accumulation steps) of a step at a batch size: the fastest micro-batch of those measured."""
+    fitting = [size for size in step_seconds if size <= batch_size] or [min(step_seconds)]
+    counts = [(-(-batch_size // size), statistics.median(step_seconds[size])) for size in fitting]
+    return min((count * seconds, count) for count, seconds in counts)
 
 
 def steps_factor(critical: float, batch_size: float, tuned_batch: float) -> float:
@@ -198,6 +251,10 @@ def steps_factor(critical: float, batch_size: float, tuned_batch: float) -> floa
     if math.isinf(critical):
         return tuned_batch / batch_size
     return (1.0 + critical / batch_size) / (1.0 + critical / tuned_batch)
+
+
+def _shown(value: Range) -> str:
+    return f"{examples(value.value)} ({examples(value.low)} to {examples(value.high)})"
 
 
 def _plain(value: Any) -> Any:

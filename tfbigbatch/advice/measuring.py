@@ -2,134 +2,124 @@
 
 from __future__ import annotations
 
-import dataclasses
-import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import keras
 import tensorflow as tf
+import tf_keras
 
+from tfbigbatch import instruments
 from tfbigbatch.advice import noise
-from tfbigbatch.advice.noise import Moments, NoisePoint
-from tfbigbatch.advice.suggestion import Optimizer
+from tfbigbatch.advice.advice import Advice
+from tfbigbatch.advice.suggestion import optimizer_of
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.instruments.probe.model import tensor_variable
+from tfbigbatch.scaling.recipe import Recipe
 
 Say = Callable[[str], None]
 Step = Callable[[], None]
 """Makes one training step, and returns when it is done."""
-EVERY = 4
-"""Steps between two measurements of the noise."""
-_MOST_STEPS = 2000
+# Steps between two measurements of the noise, and steps at most.
+_EVERY, _MOST_STEPS = 4, 2000
 # Of the time: for the noise, and at least for the speed.
 _NOISE_PART, _SPEED_PART = 0.5, 0.3
-# Turns over all batch sizes, if the time suffices and at least; sizes at least; seconds and steps of a size in a turn.
-_TURNS, _FEWEST_TURNS, _FEWEST_SIZES, _VISIT, _STEPS = 9, 3, 3, 0.15, 50
+# Turns over all batch sizes, if the time suffices and at least; sizes at least; seconds and steps of a size in a turn;
+# different batches in them, since those of a text differ in length.
+_TURNS, _FEWEST_TURNS, _FEWEST_SIZES, _VISIT, _STEPS, _BATCHES = 9, 3, 3, 0.15, 50, 4
 
 
-@dataclasses.dataclass(frozen=True)
-class Training:
-    """A compiled model of Keras 2 or 3 with its data, ready to be measured.
-
-    Attributes:
-      model: trained by `fit`.
-      keras: its package, `tf_keras` or `keras`.
-      noise: a `GradientNoiseScale` of this Keras with a smoothing of 0, every `EVERY` steps: an entry of its history is
-        of one measurement.
-      fit: trains for at most a number of steps, with callbacks.
-      step_at: from a batch size to a function that makes a step.
-      batch_size: the tuned one.
-      largest: the largest batch size there can be.
-      total_steps: of the tuned run; None without a length.
-    """
-
-    model: Any
-    keras: Any
-    noise: Any
-    fit: Callable[[int, list[Any]], object]
-    step_at: Callable[[int], Step]
-    batch_size: int
-    largest: int
-    total_steps: int | None
-
-
-@dataclasses.dataclass(frozen=True)
-class StepTimes:
-    """Seconds of a step at each batch size.
-
-    Attributes:
-      turns: batch size to the mean seconds of a step in each turn.
-      stopped: why no larger batch was measured.
-    """
-
-    turns: Mapping[int, Sequence[float]]
-    stopped: str
-
-    def planned(self, batch_size: int) -> tuple[float, int]:
-        """(seconds, accumulation steps) of a step at a batch size: the fastest micro-batch of those measured."""
-        fitting = [size for size in self.turns if size <= batch_size] or [min(self.turns)]
-        return min((-(-batch_size // n) * statistics.median(self.turns[n]), -(-batch_size // n)) for n in fitting)
-
-
-def measure(training: Training, *, seconds: float, began: float, say: Say) -> tuple[Sequence[NoisePoint], StepTimes]:
-    """The noise scale over the first steps, and the times of steps.
+def measured(
+    title: str,
+    model: Any,
+    tuned: Recipe,
+    dataset_size: int,
+    *,
+    gradients: Mapping[str, Any],
+    batches: Callable[[int, int], tf.data.Dataset],
+    largest: int,
+    model_at: Callable[[int], Any],
+    seconds: float,
+    began: float,
+    say: Say,
+    experiment: str | None = None,
+) -> Advice:
+    """The advice on a tuned recipe: its noise scale over the first steps, and the times of steps.
 
     Args:
-      training: of the tuned recipe.
+      title: of what is measured.
+      model: compiled, of Keras 2 or 3; it is trained.
+      tuned: its recipe.
+      dataset_size: examples in an epoch.
+      gradients: arguments of `GradientNoiseScale`: where its gradients are from.
+      batches: from a batch size and a number to a dataset of so many batches.
+      largest: the largest batch size there can be.
+      model_at: from a batch size to the model whose steps are timed.
       seconds: about how long all may take.
       began: when this time began, by `time.perf_counter`.
       say: called with lines of progress.
+      experiment: see `Advice`.
 
     Raises:
       ValueError: nothing can be measured, or only one batch size.
     """
     # Not to the end: a learning rate of nearly 0 tells nothing.
-    total = _MOST_STEPS if training.total_steps is None else training.total_steps
-    steps = max(min(total, 8 * EVERY), min(_MOST_STEPS, total // 2))
+    total = _MOST_STEPS if tuned.epochs is None else tuned.total_steps(dataset_size)
+    steps = max(min(total, 8 * _EVERY), min(_MOST_STEPS, total // 2))
     say(f"noise      up to {steps:,} steps of the tuned recipe")
-    moments = _moments(training, steps, _NOISE_PART * seconds)
-    points = noise.points(moments)
+    version = instruments.keras2 if isinstance(model, tf_keras.Model) else instruments.keras3
+    scale = version.GradientNoiseScale(**gradients, when=_EVERY, smoothing=0.0)
+    train(model, batches(tuned.batch_size, steps), scale, _NOISE_PART * seconds)
+    points = noise.points(scale.history)
+
+    def step_at(size: int) -> Step:
+        count = min(_BATCHES, max(1, largest // size))
+        return _step(model_at(size), batches(size, count).cache().repeat(), count)
+
     left = max(_SPEED_PART * seconds, seconds - (time.perf_counter() - began))
-    doublings = range((training.largest // training.batch_size).bit_length())
-    sizes = [training.batch_size * 2**power for power in doublings]
-    times = step_times(training.step_at, sizes, seconds=left, say=say)
-    if len(times.turns) < 2:
+    sizes = [tuned.batch_size * 2**power for power in range((largest // tuned.batch_size).bit_length())]
+    turns, stopped = step_times(step_at, sizes, seconds=left, say=say)
+    if len(turns) < 2:
         raise InputError(
-            f"Only one batch size ({next(iter(times.turns)):,}) could be timed: {times.stopped}. Expected two or more: "
-            "give more seconds, more examples, or a smaller tuned batch."
+            f"Only one batch size ({next(iter(turns)):,}) could be timed: {stopped}. Expected two or more: give more "
+            "seconds, more examples, or a smaller tuned batch."
         )
-    return points, times
+    taken = time.perf_counter() - began
+    return Advice(title, tuned, optimizer_of(model), dataset_size, points, turns, stopped, taken, experiment)
 
 
-def _moments(training: Training, steps: int, seconds: float) -> list[Moments]:
+def train(model: Any, batches: tf.data.Dataset, scale: Any, seconds: float) -> None:
     """Trains until the time is over, which begins with the first measurement: steps are traced until then.
 
     Raises:
       ValueError: the mean loss is not finite in the end, or more than twice that of the first step.
     """
-    history, losses, began = training.noise.history, [], [time.perf_counter()]
+    losses, began = [], [time.perf_counter()]
 
     def on_batch_end(batch: int, logs: Any = None) -> None:
         if logs and "loss" in logs:
             losses.append(float(logs["loss"]))
-        if len(history) <= 1:
+        if len(scale.history) <= 1:
             began[0] = time.perf_counter()
-        enough = len(history) >= 2 * noise.FEWEST
+        enough = len(scale.history) >= 2 * noise.FEWEST
         if time.perf_counter() - began[0] > (1 if enough else 3) * seconds:
-            training.model.stop_training = True
+            model.stop_training = True
 
-    training.fit(steps, [training.noise, training.keras.callbacks.LambdaCallback(on_train_batch_end=on_batch_end)])
+    callbacks = (tf_keras if isinstance(model, tf_keras.Model) else keras).callbacks
+    watch = callbacks.LambdaCallback(on_train_batch_end=on_batch_end)
+    model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=[scale, watch])
     if losses and not losses[-1] <= max(losses[0], 2.0 * abs(losses[0])):
         raise InputError(
             f"not measurable: the recipe diverges: its mean loss is {losses[-1]:.3g}, and was {losses[0]:.3g} in the "
             "first step. Lower the learning rate or warm up longer."
         )
-    return [Moments(each["step"], each["squared_norm"], each["trace"]) for each in history]
 
 
-def step_times(step_at: Callable[[int], Step], sizes: Iterable[int], *, seconds: float, say: Say) -> StepTimes:
+def step_times(
+    step_at: Callable[[int], Step], sizes: Iterable[int], *, seconds: float, say: Say
+) -> tuple[dict[int, list[float]], str]:
     """Times steps at growing batch sizes, all in turn, so that other work on the machine slows all of them.
 
     Args:
@@ -137,6 +127,9 @@ def step_times(step_at: Callable[[int], Step], sizes: Iterable[int], *, seconds:
       sizes: ascending. The first three are measured, larger ones while steps are short and half of the time is left.
       seconds: for all.
       say: called with a line for each size.
+
+    Returns:
+      (batch size to the mean seconds of a step in each turn, why no larger batch was measured).
     """
     began = time.perf_counter()
     steps: dict[int, Step] = {}
@@ -169,11 +162,15 @@ def step_times(step_at: Callable[[int], Step], sizes: Iterable[int], *, seconds:
             for _ in range(count):
                 step()
             turns[size].append((time.perf_counter() - started) / count)
-    return StepTimes(turns, stopped)
+    return turns, stopped
 
 
-def traced_step(model: Any, iterator: Any) -> Step:
-    """A function that makes a training step and returns when it is done; traced for the next batch's size alone."""
+def _step(model: Any, batches: tf.data.Dataset, count: int) -> Step:
+    """A training step, traced for the size of these batches alone."""
+    iterator = iter(model.distribute_strategy.experimental_distribute_dataset(batches))
+    # Read once, so that the input is not timed.
+    for _ in range(count):
+        next(iterator)
     model.make_train_function(force=True)
     function, counter = model.train_function, tensor_variable(innermost(model.optimizer).iterations)
 
@@ -182,11 +179,3 @@ def traced_step(model: Any, iterator: Any) -> Step:
         counter.numpy()
 
     return step
-
-
-def optimizer_of(model: Any) -> Optimizer:
-    """The properties of a compiled model that the advice depends on."""
-    optimizer = innermost(model.optimizer)
-    clips = any(getattr(optimizer, name, None) for name in ("global_clipnorm", "clipnorm", "clipvalue"))
-    name = type(optimizer).__name__.lower()
-    return Optimizer.of("momentum" if name == "sgd" else name, clips=clips, layers=model._flatten_layers())

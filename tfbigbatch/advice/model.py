@@ -11,10 +11,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch import instruments, keras_version
+from tfbigbatch import keras_version
 from tfbigbatch.advice import measuring
 from tfbigbatch.advice.advice import Advice
-from tfbigbatch.advice.measuring import Step, Training
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import time_constants
 from tfbigbatch.instruments.instrument import innermost
@@ -26,7 +25,6 @@ from tfbigbatch.utils import arguments
 _MICRO_BATCHES = 8
 # Of a dataset at most this is read.
 _MOST_EXAMPLES, _MOST_BYTES = 16_384, 2**30
-_EXPECTED = "expected (x, y) or (x, y, sample_weight) of arrays, or a batched tf.data.Dataset of them, as for fit"
 
 
 def advise(
@@ -59,12 +57,12 @@ def advise(
       seconds: about how long the measurements may take, without the time that the first step is traced.
 
     Returns:
-      Advice: `print` it, or see its `batch_size`, `suggestion`, `rows` and `plot(path)`.
+      Advice: `print` it, or see its `batch_size`, `suggestion` and `rows`.
 
     Raises:
       ValueError: an argument cannot be used, or nothing can be measured.
     """
-    started = time.perf_counter()
+    began = time.perf_counter()
     batch_size = arguments.integer("batch_size", batch_size, least=2, owner="advise")
     seconds = arguments.number("seconds", seconds, above=0.0, owner="advise")
     if not isinstance(model, (keras.Model, tf_keras.Model)) or not getattr(model, "optimizer", None):
@@ -77,54 +75,30 @@ def advise(
             "expected four batches or more."
         )
     tuned = Recipe(batch_size, _learning_rate(model, learning_rate), warmup_epochs, epochs=epochs)
+    size = _MICRO_BATCHES * max(1, min(batch_size, data.count // 2) // _MICRO_BATCHES)
+    probes = iter(data.batches(size, seed=1))
     with model.distribute_strategy.scope():
         try:
             with untouched(_built(model, data)):
-                points, times = measuring.measure(
-                    _training(model, data, tuned), seconds=seconds, began=started, say=lambda line: None
+                advice = measuring.measured(
+                    model.name,
+                    model,
+                    tuned,
+                    data.dataset_size,
+                    gradients={"probe": lambda step: next(probes), "micro_batches": _MICRO_BATCHES},
+                    batches=lambda size, count: data.batches(size, seed=0).take(count),
+                    largest=data.count,
+                    model_at=lambda size: model,
+                    seconds=seconds,
+                    began=began,
+                    say=lambda line: None,
                 )
         finally:
             # It was traced for one batch size; fit traces it again.
             model.train_function = None
-    advice = Advice(
-        title=model.name,
-        tuned=tuned,
-        optimizer=measuring.optimizer_of(model),
-        dataset_size=data.dataset_size,
-        points=points,
-        times=times,
-        seconds=time.perf_counter() - started,
-    )
     if advice.suggestion.steps is not None:
         time_constants.check(model, advice.suggestion.steps)
     return advice
-
-
-def _training(model: Any, data: Examples, tuned: Recipe) -> Training:
-    package, version = (tf_keras, "keras2") if isinstance(model, tf_keras.Model) else (keras, "keras3")
-    size = _MICRO_BATCHES * max(1, min(tuned.batch_size, data.count // 2) // _MICRO_BATCHES)
-    probes = iter(data.batches(size, seed=1))
-
-    def fit(steps: int, callbacks: list[Any]) -> None:
-        batches = data.batches(tuned.batch_size, seed=0).take(steps)
-        model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=callbacks)
-
-    def step_at(own: int) -> Step:
-        batch = tf.data.Dataset.from_tensors(next(iter(data.batches(own, seed=0)))).repeat()
-        return measuring.traced_step(model, iter(model.distribute_strategy.experimental_distribute_dataset(batch)))
-
-    return Training(
-        model=model,
-        keras=package,
-        noise=getattr(instruments, version).GradientNoiseScale(
-            probe=lambda step: next(probes), micro_batches=_MICRO_BATCHES, when=measuring.EVERY, smoothing=0.0
-        ),
-        fit=fit,
-        step_at=step_at,
-        largest=data.count,
-        batch_size=tuned.batch_size,
-        total_steps=None if tuned.epochs is None else tuned.total_steps(data.dataset_size),
-    )
 
 
 def _learning_rate(model: Any, given: float | None) -> float:
@@ -171,26 +145,25 @@ class Examples:
 
 
 def read(dataset: Any, dataset_size: int | None) -> Examples:
-    """The examples of a user's dataset, see `advise`.
-
-    Args:
-      dataset: arrays or a batched tf.data.Dataset.
-      dataset_size: examples in an epoch; None where the dataset tells.
+    """The examples of a user's dataset; arguments as in `advise`.
 
     Raises:
-      ValueError: it is something else, has no labels, or its size is unknown.
+      ValueError: it is something else, has no labels or no examples, or its size is unknown.
     """
     is_dataset = isinstance(dataset, tf.data.Dataset)
     element = dataset.element_spec if is_dataset else dataset
-    if not isinstance(element, tuple) or len(element) not in (2, 3) or any(each is None for each in element):
-        raise InputError(f"advise: dataset is a {type(dataset).__name__}, or has no labels; {_EXPECTED}.")
-    try:
-        data = dataset.unbatch() if is_dataset else tf.data.Dataset.from_tensor_slices(dataset)
-    except ValueError as error:
-        raise InputError(f"advise: the dataset cannot be cut into examples: {error}; {_EXPECTED}.") from None
-    first = next(iter(data), None)
+    first = None
+    if isinstance(element, tuple) and len(element) in (2, 3) and all(each is not None for each in element):
+        try:
+            data = dataset.unbatch() if is_dataset else tf.data.Dataset.from_tensor_slices(dataset)
+            first = next(iter(data), None)
+        except ValueError:
+            pass
     if first is None:
-        raise InputError(f"advise: the dataset is empty; {_EXPECTED}.")
+        raise InputError(
+            f"advise: dataset is a {type(dataset).__name__} without examples and labels; expected (x, y) or (x, y, "
+            "sample_weight) of arrays of one length, or a batched tf.data.Dataset of them, as for fit."
+        )
     if dataset_size is None:
         dataset_size = int(dataset.cardinality() if is_dataset else data.cardinality())
         if dataset_size < 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfbigbatch.advice import sources
 from tfbigbatch.errors import InputError
@@ -16,17 +16,8 @@ FEWEST = 6
 
 
 @dataclasses.dataclass(frozen=True)
-class Moments:
-    """One measurement: unbiased estimates of |G|^2 and tr(Sigma) at a step, which can be negative."""
-
-    step: int
-    squared_norm: float
-    trace: float
-
-
-@dataclasses.dataclass(frozen=True)
 class Range:
-    """An estimate with its ends, in examples; the upper end may be infinite."""
+    """An estimate with its ends; the upper end may be infinite."""
 
     value: float
     low: float
@@ -39,7 +30,7 @@ class NoisePoint:
 
     Attributes:
       first_step, last_step: of the measurements.
-      scale: with its interval; the value is the lower end where |G|^2 cannot be told from 0.
+      scale: in examples, with its interval; the value is the lower end where |G|^2 cannot be told from 0.
     """
 
     first_step: int
@@ -52,25 +43,25 @@ class NoisePoint:
         return (self.first_step + self.last_step) / 2
 
 
-def points(moments: Sequence[Moments]) -> list[NoisePoint]:
+def points(history: Sequence[Mapping[str, float]]) -> list[NoisePoint]:
     """The noise scale in the first quarter of the measured steps, if that has 12 measurements, and in the last half.
 
-    The moments are averaged before they are divided; the interval is Fieller's, see `instruments.noise_scale`.
+    Args:
+      history: of a GradientNoiseScale: step, and unbiased estimates of |G|^2 and tr(Sigma), which can be negative. They
+        are averaged before they are divided; the interval is Fieller's, see `instruments.noise_scale`.
 
     Raises:
-      ValueError: too few measurements are finite, or the interval is unbounded on both sides.
+      ValueError: there are too few measurements, or the interval is unbounded on both sides.
     """
-    finite = [each for each in moments if math.isfinite(each.squared_norm) and math.isfinite(each.trace)]
-    if len(finite) < FEWEST:
+    if len(history) < FEWEST:
         raise InputError(
-            f"not measurable: {len(finite)} of {len(moments)} measurements of the gradient are finite, expected "
-            f"{FEWEST} or more. The recipe diverges, or the time is too short: lower the learning rate, or give more "
-            "seconds."
+            f"not measurable: {len(history)} measurements of the gradient are finite, expected {FEWEST} or more. The "
+            "recipe diverges, or the time is too short: lower the learning rate, or give more seconds."
         )
-    end = finite[-1].step
-    early = [each for each in finite if each.step <= end / 4]
-    late = [each for each in finite if each.step > end / 2]
-    last = _point(late if len(late) >= FEWEST else finite)
+    end = history[-1]["step"]
+    early = [each for each in history if each["step"] <= end / 4]
+    late = [each for each in history if each["step"] > end / 2]
+    last = _point(late if len(late) >= FEWEST else history)
     if last.scale.value == 0.0 and math.isinf(last.scale.high):
         raise InputError(
             f"not measurable: in the steps {last.first_step} to {last.last_step} the mean gradient cannot be told from "
@@ -79,8 +70,8 @@ def points(moments: Sequence[Moments]) -> list[NoisePoint]:
     return [_point(early), last] if len(early) >= 2 * FEWEST else [last]
 
 
-def _point(window: Sequence[Moments]) -> NoisePoint:
-    norms, traces = [each.squared_norm for each in window], [each.trace for each in window]
+def _point(window: Sequence[Mapping[str, float]]) -> NoisePoint:
+    norms, traces = [each["squared_norm"] for each in window], [each["trace"] for each in window]
     norm, trace = statistics.fmean(norms), statistics.fmean(traces)
     spreads = (statistics.variance(traces), statistics.covariance(traces, norms), statistics.variance(norms))
     of_trace, of_both, of_norm = (each / len(window) for each in spreads)
@@ -88,7 +79,8 @@ def _point(window: Sequence[Moments]) -> NoisePoint:
     low, high = noise.ratio_interval(trace, norm, (of_trace, of_both, of_norm), z)
     scale = noise.noise_scale(norm, trace)
     value = scale if math.isfinite(scale) else low
-    return NoisePoint(window[0].step, window[-1].step, Range(value, min(low, value), max(high, scale)))
+    first, last = int(window[0]["step"]), int(window[-1]["step"])
+    return NoisePoint(first, last, Range(value, min(low, value), max(high, scale)))
 
 
 def growth(measured: Sequence[NoisePoint]) -> float:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tfbigbatch.advice import sources
 from tfbigbatch.advice.noise import Range
+from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.scaling.date_rules import noise_gain
 from tfbigbatch.scaling.recipe import Recipe
 
@@ -38,16 +40,22 @@ class Optimizer:
     clips: bool = False
     recurrent: bool = False
 
-    @classmethod
-    def of(cls, name: str, *, clips: bool, layers: Iterable[Any]) -> Optimizer:
-        """The optimizer of a model of these layers, nested ones too."""
-        kinds = " ".join(type(layer).__name__ for layer in layers)
-        recurrent = any(word in kinds for word in ("LSTM", "GRU", "RNN"))
-        return cls(name, clips, recurrent and not any(word in kinds for word in ("Attention", "Bahdanau")))
-
     def is_one_of(self, names: Iterable[str]) -> bool:
         """True if its name has one of these in it."""
         return any(name in self.name.lower() for name in names)
+
+
+def optimizer_of(model: Any) -> Optimizer:
+    """The properties of a compiled model that the advice depends on."""
+    optimizer = innermost(model.optimizer)
+    name = type(optimizer).__name__.lower()
+    kinds = " ".join(type(layer).__name__ for layer in model._flatten_layers())
+    return Optimizer(
+        "momentum" if name == "sgd" else name,
+        clips=any(getattr(optimizer, each, None) for each in ("global_clipnorm", "clipnorm", "clipvalue")),
+        recurrent=any(word in kinds for word in ("LSTM", "GRU", "RNN"))
+        and not any(word in kinds for word in ("Attention", "Bahdanau")),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +89,17 @@ class Suggestion:
     reasons: Mapping[str, str]
     warnings: Sequence[str]
 
+    def __str__(self) -> str:
+        low, high = self.learning_rate_low, self.learning_rate_high
+        values = {
+            "rule": self.rule,
+            "learning rate": f"{self.learning_rate:.4g}" + (f" ({low:.3g} to {high:.3g})" if high > low else ""),
+            "warm-up": f"{self.warmup_epochs:.3g} epochs",
+            "optimizer": self.optimizer,
+        }
+        lines = [entry(name, f"{value}: {self.reasons[name]}.") for name, value in values.items()]
+        return "\n".join([*lines, *(entry("warning", f"{warning}.") for warning in self.warnings)])
+
 
 def suggest(
     tuned: Recipe, optimizer: Optimizer, batch_size: int, *, dataset_size: int, critical: Range, at_peak: float
@@ -96,22 +115,39 @@ def suggest(
       at_peak: the noise scale when the learning rate reaches its peak, in examples.
     """
     factor = batch_size / tuned.batch_size
-    at_size = dataclasses.replace(tuned, batch_size=batch_size)
-    steps = None if tuned.epochs is None else at_size.total_steps(dataset_size)
-    warnings = _warnings(tuned, batch_size, steps, critical)
-    why = "the tuned one"
-    if factor >= sources.LAYERWISE_FROM and steps is not None and steps < sources.FEW_STEPS:
-        best = "lamb" if optimizer.recurrent else "muon"
-        if not optimizer.is_one_of([best]):
-            return _in_few_steps(best, tuned, optimizer.name, batch_size, steps, warnings)
-        why += f", which {_IN_FEW_STEPS[best][1]}"
-    rule, why_rule = "legw", "the square root of the batch, with a warm-up of as many steps (arXiv:1901.08256)"
+    steps, few, warnings = None, False, []
+    if tuned.epochs is not None:
+        steps = dataclasses.replace(tuned, batch_size=batch_size).total_steps(dataset_size)
+        few = factor > 1.0 and steps < sources.FEW_STEPS
+    if few:
+        warnings.append(
+            f"few steps: {steps:,} in {tuned.epochs:.4g} epochs. Below about {sources.FEW_STEPS} most recipes lost "
+            "accuracy in this project's studies, by any scaling rule: train for more epochs, or let the batch grow"
+        )
+    if batch_size > critical.value > 0:
+        warnings.append(f"the batch is above the critical batch of about {examples(critical.value)}")
+    reasons = {"optimizer": "the tuned one"}
+    if few and factor >= sources.LAYERWISE_FROM:
+        name = "lamb" if optimizer.recurrent else "muon"
+        (low, high), kept = _IN_FEW_STEPS[name]
+        if not optimizer.is_one_of([name]):
+            # Nothing of it is scaled from the tuned recipe.
+            reasons = {
+                "rule": f"{name} does not begin with {optimizer.name}'s recipe",
+                "learning rate": f"the middle of where {name}'s best lay in runs of few steps: tune it",
+                "warm-up": f"{sources.FEW_STEPS_WARMUP:.0%} of the run, as in the benchmark of few steps",
+                "optimizer": f"in {steps:,} steps it {kept}",
+            }
+            rate, warmup = float(f"{math.sqrt(low * high):.2g}"), sources.FEW_STEPS_WARMUP * (tuned.epochs or 0.0)
+            return Suggestion(batch_size, "none", rate, low, high, rate, warmup, warmup, name, steps, reasons, warnings)
+        reasons["optimizer"] += f", which {kept}"
+    rule, reasons["rule"] = "legw", "the square root of the batch, with a warm-up of as many steps (arXiv:1901.08256)"
     if factor <= 1.0:
-        rule, why_rule = "none", "the batch is the tuned one"
+        rule, reasons["rule"] = "none", "the batch is the tuned one"
     elif optimizer.is_one_of(["muon"]):
-        rule, why_rule = "sqrt", "the square root of the batch; LEGW's longer warm-up cost Muon a point"
-    gain, why_rate = _gain(tuned, optimizer, batch_size, rule, at_peak)
-    warmup, why_warmup = _warmup(tuned, factor, rule)
+        rule, reasons["rule"] = "sqrt", "the square root of the batch; LEGW's longer warm-up cost Muon a point"
+    gain, reasons["learning rate"] = _gain(tuned, optimizer, batch_size, rule, at_peak)
+    warmup, reasons["warm-up"] = _warmup(tuned, factor, rule)
     begun = dataclasses.replace(tuned, learning_rate=tuned.learning_rate * gain, warmup_epochs=warmup)
     scaled = begun.at(batch_size, rule)
     plain = noise_gain(at_peak, tuned, batch_size=batch_size, peak=tuned.learning_rate, highest=math.inf)
@@ -127,26 +163,9 @@ def suggest(
         tuned_warmup_epochs=begun.warmup_epochs,
         optimizer=optimizer.name,
         steps=steps,
-        reasons={"rule": why_rule, "learning rate": why_rate, "warm-up": why_warmup, "optimizer": why},
+        reasons=reasons,
         warnings=warnings,
     )
-
-
-def _in_few_steps(
-    name: str, tuned: Recipe, tuned_name: str, batch_size: int, steps: int, warnings: Sequence[str]
-) -> Suggestion:
-    """The recipe of LAMB or Muon in place of the tuned optimizer: nothing of it is scaled from the tuned recipe."""
-    (low, high), kept = _IN_FEW_STEPS[name]
-    rate = float(f"{math.sqrt(low * high):.2g}")
-    assert tuned.epochs is not None  # As the run has steps.
-    warmup = sources.FEW_STEPS_WARMUP * tuned.epochs
-    reasons = {
-        "rule": f"{name} does not begin with {tuned_name}'s recipe",
-        "learning rate": f"the middle of where {name}'s best lay in runs of few steps: tune it",
-        "warm-up": f"{sources.FEW_STEPS_WARMUP:.0%} of the run, as in the benchmark of few steps",
-        "optimizer": f"in {steps:,} steps it {kept}",
-    }
-    return Suggestion(batch_size, "none", rate, low, high, rate, warmup, warmup, name, steps, reasons, warnings)
 
 
 def _gain(tuned: Recipe, optimizer: Optimizer, batch_size: int, rule: str, at_peak: float) -> tuple[float, str]:
@@ -155,9 +174,8 @@ def _gain(tuned: Recipe, optimizer: Optimizer, batch_size: int, rule: str, at_pe
         return 1.0, "the tuned one"
     ruled = tuned.at(batch_size, rule).learning_rate
     gain = noise_gain(at_peak, tuned, batch_size=batch_size, peak=ruled)
-    noise = (
-        f"a noise scale of {at_peak:,.0f} allows {'it' if gain >= 1.0 else f'{gain * ruled:.3g}'} (arXiv:1812.06162)"
-    )
+    allowed = "it" if gain >= 1.0 else f"{gain * ruled:.3g}"
+    noise = f"a noise scale of {at_peak:,.0f} allows {allowed} (arXiv:1812.06162)"
     if gain >= 1.0:
         return 1.0, f"the rule's; {noise}"
     if optimizer.clips or optimizer.is_one_of(_BOUNDED):
@@ -180,20 +198,13 @@ def _warmup(tuned: Recipe, factor: float, rule: str) -> tuple[float, str]:
     )
 
 
-def _warnings(tuned: Recipe, batch_size: int, steps: int | None, critical: Range) -> list[str]:
-    found = []
-    if batch_size > tuned.batch_size and steps is not None and steps < sources.FEW_STEPS:
-        found.append(
-            f"few steps: {steps:,} in {tuned.epochs:.4g} epochs. Below about {sources.FEW_STEPS} most recipes lost "
-            "accuracy in this project's studies, by any scaling rule: train for more epochs, or let the batch grow"
-        )
-    if batch_size > critical.value > 0:
-        found.append(f"the batch is above the critical batch of about {examples(critical.value)}")
-    return found
-
-
 def examples(value: float) -> str:
     """A number of examples with three digits."""
     if math.isinf(value):
         return "no upper end"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def entry(name: str, words: str) -> str:
+    """A line of the advice, wrapped beside its name."""
+    return textwrap.fill(words, 108, initial_indent=name.ljust(14), subsequent_indent=" " * 14)

@@ -5,8 +5,8 @@
 
 Trains a few hundred steps of the tuned recipe to measure the gradient noise scale, and times the training step at
 several batch sizes. Prints a table of batch sizes, the batch worth using, the scaling rule, learning rate, warm-up and
-optimizer to begin with, their reasons, and a command that trains so. --output keeps advice.json, advice.txt and
-advice.png. The experiment's recipe is the one that was tuned; --config.FIELD=VALUE overrides a field of it.
+optimizer to begin with, their reasons, and a command that trains so. --output keeps advice.json and advice.txt. The
+experiment's recipe is the one that was tuned; --config.FIELD=VALUE overrides a field of it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch.cli import experiment_flags
-from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields
-from tfbigbatch.reports.figure_style import check_matplotlib
 from tfbigbatch.reports.report import make_folder
 from tfbigbatch.runs import stored_run
 from tfbigbatch.utils import command
@@ -34,7 +32,7 @@ def define_flags() -> None:
     flags.DEFINE_string("init_from", None, "Begin with the weights of a run or checkpoint, as train does.")
     flags.DEFINE_float("seconds", 120.0, "About how long the measurements may take.", lower_bound=5.0)
     flags.DEFINE_list("batch_size", [], "Also say which recipe to begin with at these batch sizes.")
-    flags.DEFINE_string("output", None, "Folder for advice.json, advice.txt and advice.png.")
+    flags.DEFINE_string("output", None, "Folder for advice.json and advice.txt.")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -42,17 +40,13 @@ def main(arguments: Sequence[str]) -> None:
     batch_sizes = command.numbers("batch_size", options.batch_size, int)
     config = experiment_flags.load(experiment_flags.required(options), options)
     check_fields(config)
-    if options.data_dir is not None and not os.path.exists(options.data_dir):
-        raise InputError(f"--data_dir={options.data_dir}: there is no such folder.")
     if options.init_from:
         stored_run.checkpoint_at(options.init_from)
     if options.output:
         # Before the measurements, which would be lost.
-        check_matplotlib()
         path = os.path.join(options.output, "advice")
         make_folder(path)
     # Imported late: TensorFlow takes seconds.
-    from tfbigbatch.advice import text
     from tfbigbatch.advice.experiment import advise_experiment
 
     fields = [f"--config.{each}" for each in experiment_flags.overrides(options)]
@@ -71,8 +65,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.output:
         write_json(f"{path}.json", advice.to_dict())
         write_text(f"{path}.txt", f"{advice}\n")
-        advice.plot(f"{path}.png")
-        print(f"\nwritten    {path}.json, {path}.txt, {path}.png")
+        print(f"\nwritten    {path}.json, {path}.txt")
     # A size out of range is refused, when all that was measured is kept.
     for size in batch_sizes:
-        print("\n".join([f"\nat batch {size:,}:", *text.suggestion_lines(advice.at(size))]))
+        print(f"\nat batch {size:,}:\n{advice.at(size)}")
