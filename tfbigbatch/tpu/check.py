@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,7 +42,6 @@ def check(
     overrides: Sequence[str] = (),
     phase: int = 1,
     data_dir: str | None = None,
-    keep: str | None = None,
     say: Callable[[str], object] = lambda line: None,
 ) -> dict[str, Any]:
     """Compiles a training step for a slice.
@@ -57,7 +54,6 @@ def check(
       overrides: 'field=value' for the config.
       phase: of the run, counted from 1.
       data_dir: prepared data that sets the shapes; None for the shapes of the public data set.
-      keep: folder in which to keep the program (step.mlir, program.txt), or None.
       say: function of a line, called before each part that takes minutes.
 
     Returns:
@@ -85,14 +81,8 @@ def check(
             found.update(compiles=False, fits=None)
         else:
             say(f"compiling    for {topology.name}, after {time.perf_counter() - started:.0f} s")
-            request |= {"variables": found["variables"], "keep_program": keep is not None}
-            found |= _in(environments.COMPILE, request, folder)
+            found |= _in(environments.COMPILE, {**request, "variables": found["variables"]}, folder)
             found |= _memory(found, int(topologies.GENERATIONS[topology.generation].usable_gib * 2**30))
-        if keep is not None:
-            os.makedirs(keep, exist_ok=True)
-            for name in ("step.mlir", "program.txt"):
-                if os.path.exists(os.path.join(scratch, name)):
-                    shutil.copy(os.path.join(scratch, name), keep)
     found["total_seconds"] = round(time.perf_counter() - started, 1)
     return found
 
@@ -109,42 +99,29 @@ def _memory(found: dict[str, Any], usable: int) -> dict[str, Any]:
 
 
 def _in(environment: str, request: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Runs the module of an environment in it; returns its JSON answer."""
+    """Runs the module of an environment in it; the request is its input in JSON, the answer the last that it prints."""
     module, variables = _PROCESSES[environment]
-    paths = [os.path.join(request["folder"], f"{module}.{kind}.json") for kind in ("asked", "found")]
-    with open(paths[0], "w", encoding="utf-8") as file:
-        json.dump(request, file)
-    command = [environments.python(environment, folder), "-m", f"tfbigbatch.tpu.{module}", *paths]
+    command = [environments.python(environment, folder), "-m", f"tfbigbatch.tpu.{module}"]
     variables = {**os.environ, "PYTHONPATH": _ROOT, "PYTHONWARNINGS": "ignore", **variables}
-    done = subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if not os.path.exists(paths[1]):
+    done = subprocess.run(command, env=variables, input=json.dumps(request), capture_output=True, text=True)
+    if done.returncode:
         raise InputError(
-            f"{' '.join(command[1:3])} ended with code {done.returncode} and no answer"
+            f"{' '.join(command[1:])} ended with code {done.returncode} and no answer"
             f"{': its memory may have run out' if done.returncode in (-9, 137) else ''}.\n{done.stderr[-3000:]}"
         )
-    with open(paths[1], encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
+    found: dict[str, Any] = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
     if "input_error" in found:
         raise InputError(found["input_error"])
     return found
 
 
-def answer(run: Callable[[dict[str, Any]], dict[str, Any]], memory: str) -> None:
-    """The side of `_in` in the other environment: reads the request and writes the answer.
-
-    Args:
-      run: gives the answer; of an InputError the answer has the text.
-      memory: the entry that holds the GiB of memory that the process needed.
-    """
-    with open(sys.argv[1], encoding="utf-8") as file:
-        request = json.load(file)
+def answer(run: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """The side of `_in` in the other environment: prints the answer of `run`, or the text of its InputError."""
     try:
-        found = run(request)
+        found = run(json.load(sys.stdin))
     except InputError as error:
         found = {"input_error": str(error)}
-    found[memory] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
-    with open(sys.argv[2], "w", encoding="utf-8") as file:
-        json.dump(found, file)
+    print("\n" + json.dumps(found), flush=True)
 
 
 # ------------------------------------------------------------------------------------------------------- the report
@@ -176,10 +153,9 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"lint         float64: {found['float64_results']} results in the compiled program"
     elif not found["findings"]:
         yield "lint         nothing on the host, no dynamic shapes, no strings, no float64"
-    memory = max(found["lower_gib"], found.get("compile_gib", 0))
     yield (
         f"took         traced {found['trace_seconds']} s, lowered {found.get('lower_seconds', 0)} s, compiled "
-        f"{found.get('seconds', 0)} s; at most {memory} GiB of host memory"
+        f"{found.get('seconds', 0)} s"
     )
 
 

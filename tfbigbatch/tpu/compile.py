@@ -1,4 +1,4 @@
-"""Compiles StableHLO for a TPU slice: python -m tfbigbatch.tpu.compile ASKED.json FOUND.json, in `compile`.
+"""Compiles StableHLO for a TPU slice: python -m tfbigbatch.tpu.compile, in the environment `compile`.
 
 libtpu compiles for a slice that it knows by name only, through JAX's topology client. Reads step.mlir in the folder
 that the request names. Needs no TensorFlow; `check` sets the variables of its environment.
@@ -30,7 +30,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
     Args:
       request: topology (libtpu's name), options (its further arguments), replicas, variables (number of last arguments
-        that become the last results), folder, and keep_program (True to write program.txt).
+        that become the last results) and folder.
 
     Returns:
       Dictionary: seconds, device, memory (bytes by kind), flops and bytes (both with every iteration of the loops),
@@ -56,9 +56,6 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     whole, iterations = loops.whole_cost(
         text, {"flops": costs.get("flops"), "bytes": costs.get("bytes accessed")}, _cost
     )
-    if request["keep_program"]:
-        with open(os.path.join(request["folder"], "program.txt"), "w", encoding="utf-8") as file:
-            file.write(text)
     names = [name for name in dir(memory) if name.endswith("_in_bytes") and not name.startswith("host")]
     return {
         **found,
@@ -120,4 +117,4 @@ def _donate(module: Any, variables: int) -> None:
 
 
 if __name__ == "__main__":
-    check.answer(run, "compile_gib")
+    check.answer(run)

@@ -32,7 +32,6 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("data_dir", None, "Prepared data, for its shapes. Default: the shapes of the public dataset.")
     flags.DEFINE_bool("json", False, "Print the outcome as JSON.")
-    flags.DEFINE_string("keep", None, "Folder for the program: step.mlir (StableHLO) and program.txt (HLO).")
     flags.DEFINE_bool("install_only", False, "Only install the environments.")
     flags.DEFINE_string("environments", environments.FOLDER, "Folder of the environments.")
     flags.DEFINE_bool(
@@ -68,7 +67,6 @@ def main(arguments: Sequence[str]) -> int:
         overrides=experiment_flags.overrides(options),
         phase=options.phase,
         data_dir=options.data_dir,
-        keep=options.keep,
         say=_say,
     )
     print(json.dumps(found, indent=1) if options.json else "\n".join(check.lines(found)))
