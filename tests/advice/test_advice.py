@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.preloaded import tfbigbatch
 from tfbigbatch import Recipe
-from tfbigbatch.advice.advice import Advice, planned, steps_factor
+from tfbigbatch.advice.advice import Advice, planned
 from tfbigbatch.advice.noise import NoisePoint, Range
 from tfbigbatch.advice.suggestion import Optimizer
 
@@ -25,14 +25,6 @@ def made_advice(noise_scale=600.0, epochs=100, seconds=((32, 1.0), (64, 1.1), (1
         seconds=1.0,
         experiment="--config=made",
     )
-
-
-def test_steps_to_the_same_loss():
-    """S(B) = S_min (1 + N / B): from far below N to N itself, and far above."""
-    assert steps_factor(1e9, 64, 32) == pytest.approx(0.5)
-    assert steps_factor(float("inf"), 64, 32) == 0.5
-    assert steps_factor(32.0, 1e9, 32) == pytest.approx(0.5)
-    assert steps_factor(0.0, 64, 32) == 1.0
 
 
 def test_one_device_stops_where_its_speed_does_and_many_at_the_critical_batch():

@@ -7,7 +7,6 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_keras_or_slow, tanh
 from tests.helpers.keras_versions import make
-from tfbigbatch.instruments.instrument import next_measurement
 
 PROBE = examples(16, seed=1)
 
@@ -96,8 +95,6 @@ def test_an_update_cannot_be_measured_outside_of_fit():
 
 
 def test_when_is_an_interval_or_a_list():
-    assert [next_measurement(4, step) for step in (0, 3, 4, 9)] == [4, 4, 8, 12]
-    assert [next_measurement([2, 10], step) for step in (0, 2, 10)] == [2, 10, float("inf")]
     for when in (0, [], [0], [2, -1], 1.5 * np.ones(1), True):
         with pytest.raises(ValueError, match="expected the number of steps between measurements, 1 or more, or a list"):
             INSTRUMENTS["tf_keras"].LayerStatistics(when=when)

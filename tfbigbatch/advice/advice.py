@@ -12,6 +12,7 @@ from tfbigbatch.advice import noise, sources
 from tfbigbatch.advice.noise import NoisePoint, Range
 from tfbigbatch.advice.suggestion import Optimizer, Suggestion, entry, examples, suggest
 from tfbigbatch.reports.table import Table
+from tfbigbatch.scaling.date_rules import rate_growth
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.utils import arguments
 
@@ -94,7 +95,9 @@ class Advice:
         tuned, critical = self.tuned.batch_size, self.critical_batch_size
         base, _ = planned(self.step_seconds, tuned)
         seconds, accumulation = planned(self.step_seconds, batch_size)
-        factors = [steps_factor(each, batch_size, tuned) for each in (critical.value, critical.low, critical.high)]
+        # S(B) = S_min (1 + N / B), equation 2.11 of McCandlish et al. 2018 (arXiv:1812.06162).
+        scales = (critical.value, critical.low, critical.high)
+        factors = [1.0 / rate_growth(each, tuned_batch=tuned, batch=batch_size) for each in scales]
         times = [each * seconds / base for each in factors]
         epochs = self.tuned.epochs
         return Row(
@@ -236,21 +239,6 @@ def planned(step_seconds: Mapping[int, Sequence[float]], batch_size: int) -> tup
     fitting = [size for size in step_seconds if size <= batch_size] or [min(step_seconds)]
     counts = [(-(-batch_size // size), statistics.median(step_seconds[size])) for size in fitting]
     return min((count * seconds, count) for count, seconds in counts)
-
-
-def steps_factor(critical: float, batch_size: float, tuned_batch: float) -> float:
-    """Steps to the same loss at `batch_size` relative to those at `tuned_batch`.
-
-    McCandlish et al. 2018 (arXiv:1812.06162), equation 2.11, with S(B) = S_min (1 + N / B):
-
-        (1 + N / batch_size) / (1 + N / tuned_batch)
-
-    Args:
-      critical: N, the critical batch in examples; may be infinite.
-    """
-    if math.isinf(critical):
-        return tuned_batch / batch_size
-    return (1.0 + critical / batch_size) / (1.0 + critical / tuned_batch)
 
 
 def _shown(value: Range) -> str:

@@ -11,7 +11,6 @@ from tfbigbatch.instruments import noise_scale as noise
 from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
-from tfbigbatch.instruments.probe.model import probe_mode
 from tfbigbatch.instruments.step_gradients import StepGradients
 
 
@@ -95,7 +94,7 @@ class GradientNoiseScaleMixin(Instrument):
     def _of_probe(self, step: int) -> tuple[float, float]:
         probe = self._fixed if self._fresh is None else micro_batches_of(self._fresh(step), self._count)
         if self._gradients is None:
-            self._gradients = ProbeGradients(self.model, probe, probe_mode(self.model, self._training))
+            self._gradients = ProbeGradients(self.model, probe, self._training)
         measured = self._gradients(probe)
         count, examples = probe_sizes(probe)
         return noise.unbiased_moments(

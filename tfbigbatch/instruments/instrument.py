@@ -12,12 +12,64 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.event_log import log_of
 
 
-class Instrument:
-    """Base of the callbacks; `keras2` and `keras3` mix it with their Callback.
+class AtSteps:
+    """Base of callbacks that measure between optimizer steps, over several calls of `fit` and resumes.
 
-    A subclass measures in `_measure(step)` and calls `_record`. Steps are optimizer steps, over several calls of `fit`
-    and resumes. With `steps_per_execution` above 1, or accumulation in the optimizer, a measurement is taken at the
-    first end of an execution at or after its step.
+    A subclass has `_next_measurement(step)` and `_measure(step)`. With `steps_per_execution` above 1 or accumulation in
+    the optimizer, a measurement is taken at the first end of an execution at or after its step.
+    """
+
+    # Lets tf_keras pass tensors, so that it does not wait for the device.
+    _supports_tf_logs = True
+    # Of Keras' Callback.
+    model: Any
+    set_model: Callable[[Any], None]
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        # Loss scaling and Adasum wrap the optimizer that counts.
+        self._optimizer = innermost(self.model.optimizer)
+        self._batch = -1
+        step = self._current_step()
+        self._due = self._next_measurement(step)
+        self._batches_left = self._batches_until_due(step)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._batch = -1
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        # A batch makes at most one step: before that, reading the counter would only wait for the device.
+        self._batches_left -= batch - self._batch
+        self._batch = batch
+        if self._batches_left > 0:
+            return
+        step = self._current_step()
+        if step >= self._due and self._can_measure(step):
+            self._measure(step)
+            self._due = self._next_measurement(step)
+        self._batches_left = self._batches_until_due(step)
+
+    def _next_measurement(self, step: int) -> float:
+        """The first step after `step` to measure at; infinity for none."""
+        raise NotImplementedError
+
+    def _batches_until_due(self, step: int) -> float:
+        """Number of batches until the step counter is read again."""
+        return self._due - step
+
+    def _can_measure(self, step: int) -> bool:
+        return True
+
+    def _measure(self, step: int) -> None:
+        raise NotImplementedError
+
+    def _current_step(self) -> int:
+        return int(self._optimizer.iterations.numpy())
+
+
+class Instrument(AtSteps):
+    """Base of the instruments; `keras2` and `keras3` mix it with their Callback.
+
+    A subclass measures in `_measure(step)` and calls `_record`.
 
     Args:
       when: steps between measurements, or a list of steps.
@@ -25,32 +77,25 @@ class Instrument:
 
     Attributes:
       history: list of dictionaries, one for each measurement: step, and name to float.
+
+    Raises:
+      ValueError: `when` is no such number or list.
     """
 
-    # Lets tf_keras pass tensors, so that it does not wait for the device.
-    _supports_tf_logs = True
     # The first part of the tags.
     group = ""
-    # Of Keras' Callback.
-    model: Any
-    set_model: Callable[[Any], None]
 
     def __init__(self, *, when: int | Sequence[int], log: Any) -> None:
         super().__init__()
         self.history: list[dict[str, Any]] = []
-        self._when = checked_when(when, type(self).__name__)
+        steps = [when] if isinstance(when, int) else list(when)
+        if not steps or any(isinstance(step, bool) or not isinstance(step, int) or step < 1 for step in steps):
+            raise InputError(
+                f"{type(self).__name__}: when={when!r}; expected the number of steps between measurements, 1 or more, "
+                "or a list of steps."
+            )
+        self._when = when
         self._log = log_of(log)
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        # Loss scaling and Adasum wrap the optimizer that counts.
-        self._optimizer = innermost(self.model.optimizer)
-        self._batch = -1
-        step = self._current_step()
-        self._due = next_measurement(self._when, step)
-        self._batches_left = self._batches_until_due(step)
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._batch = -1
 
     def measure(self, model: Any, step: int = 0) -> dict[str, Any]:
         """Measures a compiled model outside of `fit`, such as one with the weights of a checkpoint.
@@ -75,30 +120,10 @@ class Instrument:
         self._measure(step)
         return self.history[-1] if len(self.history) > before else {}
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        # A batch makes at most one step: before that, reading the counter would only wait for the device.
-        self._batches_left -= batch - self._batch
-        self._batch = batch
-        if self._batches_left > 0:
-            return
-        step = self._current_step()
-        if step >= self._due and self._can_measure(step):
-            self._measure(step)
-            self._due = next_measurement(self._when, step)
-        self._batches_left = self._batches_until_due(step)
-
-    def _batches_until_due(self, step: int) -> float:
-        """Number of batches until the step counter is read again."""
-        return self._due - step
-
-    def _can_measure(self, step: int) -> bool:
-        return True
-
-    def _measure(self, step: int) -> None:
-        raise NotImplementedError
-
-    def _current_step(self) -> int:
-        return int(self._optimizer.iterations.numpy())
+    def _next_measurement(self, step: int) -> float:
+        if isinstance(self._when, int):
+            return (step // self._when + 1) * self._when
+        return min((each for each in self._when if each > step), default=math.inf)
 
     def _record(self, step: int, values: dict[str, float], histograms: dict[str, tf.Tensor] | None = None) -> None:
         """Adds a measurement to the history, and its finite values to the log."""
@@ -112,27 +137,6 @@ class Instrument:
     def _writes(self) -> bool:
         # Every worker measures the same; the chief writes it.
         return self._log is not None and self.model.distribute_strategy.extended.should_save_summary
-
-
-def checked_when(when: int | Sequence[int], name: str) -> int | list[int]:
-    """Validates `when`: an int of 1 or more, or a list of them, which is returned sorted.
-
-    Raises:
-      ValueError: it is neither.
-    """
-    steps = [when] if isinstance(when, int) else list(when)
-    if not steps or any(isinstance(step, bool) or not isinstance(step, int) or step < 1 for step in steps):
-        raise InputError(
-            f"{name}: when={when!r}; expected the number of steps between measurements, 1 or more, or a list of steps."
-        )
-    return when if isinstance(when, int) else sorted(steps)
-
-
-def next_measurement(when: int | Sequence[int], step: int) -> float:
-    """The first step after `step` to measure at; infinity for none."""
-    if isinstance(when, int):
-        return (step // when + 1) * when
-    return min((each for each in when if each > step), default=math.inf)
 
 
 def innermost(optimizer: Any) -> Any:

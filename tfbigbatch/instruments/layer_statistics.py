@@ -12,7 +12,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
-from tfbigbatch.instruments.probe.model import probe_mode, tensor_variable
+from tfbigbatch.instruments.probe.model import tensor_variable
 from tfbigbatch.instruments.spectrum import update_spectrum
 from tfbigbatch.instruments.step_gradients import StepGradients
 
@@ -131,7 +131,7 @@ class LayerStatisticsMixin(Instrument):
         if self._probe is None:
             return None
         if self._gradients is None:
-            self._gradients = ProbeGradients(self.model, self._probe, probe_mode(self.model, self._training))
+            self._gradients = ProbeGradients(self.model, self._probe, self._training)
         return self._gradients.layer_norms()
 
     def _trust_ratios(self, paths: Sequence[str]) -> list[tuple[str, float]]:

@@ -12,7 +12,6 @@ from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.lanczos import hutchinson_trace, largest_eigenvalues
 from tfbigbatch.instruments.probe.hessian import ProbeHessian
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
-from tfbigbatch.instruments.probe.model import probe_mode
 
 
 class SharpnessMixin(Instrument):
@@ -88,7 +87,7 @@ class SharpnessMixin(Instrument):
 
     def _measure(self, step: int) -> None:
         if self._hessian is None:
-            self._hessian = ProbeHessian(self.model, self._probe, probe_mode(self.model, self._training))
+            self._hessian = ProbeHessian(self.model, self._probe, self._training)
         loss, gradient = self._hessian.gradient()
         norm = float(np.linalg.norm(gradient))
         seen = {"loss": loss, "gradient_norm": norm}

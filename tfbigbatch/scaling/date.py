@@ -12,15 +12,13 @@ import tensorflow as tf
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
-from tfbigbatch.instruments.instrument import innermost
+from tfbigbatch.instruments.instrument import AtSteps, innermost
 from tfbigbatch.instruments.probe.gradients import Measured, ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
-from tfbigbatch.instruments.probe.model import probe_mode
 from tfbigbatch.scaling.date_rules import (
     best_loss,
     largest_relative_update,
     loss_blew_up,
-    lowered_gain,
     noise_gain,
 )
 from tfbigbatch.scaling.recipe import Recipe
@@ -72,7 +70,7 @@ class DATEState(tf.Module):
         return getattr(self, name).numpy().item()
 
 
-class DATEMixin:
+class DATEMixin(AtSteps):
     """Measures during the warm-up, and lowers the peak learning rate if the measurements require it.
 
     The optimizer's schedule is that of `Recipe.schedule` or `schedules.build`, with a linear warm-up; DATE makes it
@@ -120,11 +118,6 @@ class DATEMixin:
         strategy; the state is of another run.
     """
 
-    # Lets tf_keras pass tensors, so that it does not wait for the device.
-    _supports_tf_logs = True
-    # Of Keras' Callback.
-    model: Any
-
     def __init__(
         self,
         *,
@@ -162,12 +155,10 @@ class DATEMixin:
         self.decisions: list[dict[str, Any]] = []
         self._gradients: ProbeGradients | None = None
         self._measured_model: Any = None
-        self._optimizer: Any = None
 
     # ---- When to measure ----------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._optimizer = innermost(self.model.optimizer)
         self._schedule = adjustable_schedule(self.model)
         self._every = self._measure_every or max(1, self._schedule.warmup_steps // _MEASUREMENTS)
         if not self._next_measurement(0) < math.inf:
@@ -175,48 +166,24 @@ class DATEMixin:
                 f"DATE: measure_every={self._every} is past the steps that are watched, twice the warm-up of "
                 f"{self._schedule.warmup_steps}: expected at most {int(_WATCH * self._schedule.warmup_steps)}."
             )
-        self._check_state()
-        if self.state.value("last_look"):
-            self._schedule.gain.assign(self.state.gain)
-        else:
-            self.state.gain.assign(self._schedule.gain)
-        if self._gradients is None:
-            self._gradients = ProbeGradients(self.model, self._probe, probe_mode(self.model, self._training))
-            self._measured_model = self.model
-        step = self._current_step()
-        self._due = self._next_measurement(max(step, self.state.value("last_look")))
-        self._batches_left = self._due - step
-
-    def _check_state(self) -> None:
-        """Raises InputError where the state is not of this model's run."""
+        super().on_train_begin(logs)
         step, last = self._current_step(), self.state.value("last_look")
         if self._measured_model not in (None, self.model) or step < last:
             raise InputError(
                 f"this DATE has the state of another run, at step {last}; the optimizer is at step {step}. Make a new "
                 "DATE for each run, or restore its state and the optimizer from the same checkpoint."
             )
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._batch = -1
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        # A batch makes at most one step: before that, reading the counter would only wait for the device.
-        self._batches_left -= batch - self._batch
-        self._batch = batch
-        if self._batches_left > 0:
-            return
-        step = self._current_step()
-        if step >= self._due:
-            self._measure(step)
-            self._due = self._next_measurement(step)
-        self._batches_left = self._due - step
+        if last:
+            self._schedule.gain.assign(self.state.gain)
+        else:
+            self.state.gain.assign(self._schedule.gain)
+        if self._gradients is None:
+            self._gradients = ProbeGradients(self.model, self._probe, self._training)
+            self._measured_model = self.model
 
     def _next_measurement(self, step: int) -> float:
         due = (step // self._every + 1) * self._every
         return due if due <= _WATCH * self._schedule.warmup_steps else math.inf
-
-    def _current_step(self) -> int:
-        return int(self._optimizer.iterations.numpy())
 
     # ---- Measurements and decisions -----------------------------------------------------------
 
@@ -241,9 +208,8 @@ class DATEMixin:
             "largest_update": update,
         }
         if reason:
-            gain = lowered_gain(
-                state.value("gain"), step=step, warmup_steps=self._schedule.warmup_steps, safety=self._safety
-            )
+            # During the warm-up or later.
+            gain = self._safety * min(state.value("gain"), step / self._schedule.warmup_steps)
             state.ended.assign(True)
         else:
             gain, reason = self._noise_decision(before, step, seen)
@@ -286,13 +252,8 @@ class DATEMixin:
         gain, warmup_steps = self.state.value("gain"), self._schedule.warmup_steps
         due = any(before < part * warmup_steps <= step for part in _NOISE_AT)
         noise_scale = seen["noise_scale"]
-        if (
-            self._recipe is None
-            or self._batch_size is None
-            or not due
-            or math.isnan(noise_scale)
-            or not math.isfinite(seen["loss"])
-        ):
+        known = not math.isnan(noise_scale) and math.isfinite(seen["loss"])
+        if self._recipe is None or self._batch_size is None or not due or not known:
             return gain, None
         allowed = noise_gain(
             noise_scale,

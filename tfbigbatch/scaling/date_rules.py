@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from tfbigbatch.scaling.recipe import Recipe
-from tfbigbatch.utils import arguments
 
 # A factor is meaningless near zero: the best loss counts as at least this fraction of the first.
 _FLOOR = 0.01
@@ -25,14 +24,7 @@ def rate_growth(noise_scale: float, *, tuned_batch: float, batch: float) -> floa
     Args:
       noise_scale: N, in examples, 0 or more; may be infinite.
       tuned_batch, batch: in examples.
-
-    Raises:
-      ValueError: a number is out of range.
     """
-    tuned_batch = arguments.number("tuned_batch", tuned_batch, above=0)
-    batch = arguments.number("batch", batch, above=0)
-    if noise_scale != math.inf:
-        noise_scale = arguments.number("noise_scale", noise_scale, least=0)
     if math.isinf(noise_scale):
         return batch / tuned_batch
     return (1.0 + noise_scale / tuned_batch) / (1.0 + noise_scale / batch)
@@ -43,11 +35,7 @@ def noise_gain(noise_scale: float, recipe: Recipe, *, batch_size: float, peak: f
 
     A peak by the square-root rule (LEGW's) is kept if the noise scale is at least the geometric mean of the two batch
     sizes: the tuned recipe's and `batch_size`, of the run, in examples.
-
-    Raises:
-      ValueError: a number is out of range.
     """
-    peak = arguments.number("peak", peak, above=0)
     allowed = recipe.learning_rate * rate_growth(noise_scale, tuned_batch=recipe.batch_size, batch=batch_size)
     return min(highest, allowed / peak)
 
@@ -69,11 +57,6 @@ def best_loss(loss: float, *, best: float, blew_up: bool) -> float:
     if not math.isfinite(loss):
         return math.nan
     return loss if blew_up or math.isnan(best) else min(best, loss)
-
-
-def lowered_gain(gain: float, *, step: int, warmup_steps: int, safety: float) -> float:
-    """The gain that multiplies the learning rate after `step` steps by `safety`, during the warm-up or later."""
-    return safety * min(gain, step / warmup_steps)
 
 
 def largest_relative_update(optimizer: Any) -> float | None:

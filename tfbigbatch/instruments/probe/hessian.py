@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.instruments.probe.loss import ProbeLoss
-from tfbigbatch.instruments.probe.model import ProbeModel, dense, mean_over
+from tfbigbatch.instruments.probe.model import ProbeModel, dense, mean_over, untouched
 
 
 class ProbeHessian:
@@ -21,13 +20,14 @@ class ProbeHessian:
     Args:
       model: compiled, and trained for at least one step.
       micro_batches: from `micro_batches_of`.
-      training: mode of the forward pass.
+      training: mode of the forward pass; None: see `ProbeModel`.
     """
 
-    def __init__(self, model: Any, micro_batches: Any, training: bool) -> None:
+    def __init__(self, model: Any, micro_batches: Any, training: bool | None) -> None:
         self._micro_batches = micro_batches
         self._model = ProbeModel(model, training)
-        self._loss = ProbeLoss(model, micro_batches, training)
+        self._strategy = model.distribute_strategy
+        self._loss = self._model.compiled(self._loss_on_one_replica)
         self._gradient = self._model.compiled(self._gradient_on_one_replica)
         self._product = self._model.compiled(self._product_on_one_replica)
 
@@ -52,20 +52,20 @@ class ProbeHessian:
     def loss_at(self, change: np.ndarray) -> float:
         """The loss at the weights plus `change` [n]."""
         variables = self._model.variables
-        parts = np.split(change, np.cumsum(self._sizes())[:-1])
-        return self._loss.at(
-            variables,
-            [
-                tf.convert_to_tensor(variable) + tf.cast(part.reshape(variable.shape), variable.dtype)
-                for variable, part in zip(variables, parts)
-            ],
-        )
+        with self._strategy.scope(), untouched(variables):
+            for variable, part in zip(variables, np.split(change, np.cumsum(self._sizes())[:-1])):
+                part = tf.cast(part.reshape(variable.shape), variable.dtype)
+                variable.assign(tf.convert_to_tensor(variable) + part)
+            return self._loss(self._micro_batches).numpy().item()
 
     def _sizes(self) -> list[int]:
         return [variable.shape.num_elements() for variable in self._model.variables]
 
     def _shapes(self) -> list[tf.TensorShape]:
         return [variable.shape for variable in self._model.variables]
+
+    def _loss_on_one_replica(self, micro_batches: Any) -> tf.Tensor:
+        return mean_over(micro_batches, lambda micro_batch: [self._model.loss(micro_batch)], [[]])[0]
 
     def _gradient_on_one_replica(self, micro_batches: Any) -> tuple[tf.Tensor, tf.Tensor]:
         def of_one(micro_batch: Any) -> list[tf.Tensor]:

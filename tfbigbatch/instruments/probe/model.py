@@ -19,10 +19,14 @@ class ProbeModel:
 
     Args:
       model: compiled, and trained for at least one step.
-      training: mode of the forward pass.
+      training: mode of the forward pass. None: inference, unless the model has batch normalisation, whose moving
+        averages lag behind weights that change fast.
     """
 
-    def __init__(self, model: Any, training: bool) -> None:
+    def __init__(self, model: Any, training: bool | None) -> None:
+        if training is None:
+            kinds = (cls.__name__ for layer in model._flatten_layers() for cls in type(layer).__mro__)
+            training = any("BatchNormalization" in kind for kind in kinds)
         self._model = model
         self._training = training
 
@@ -73,16 +77,6 @@ class ProbeModel:
                 return tf.nest.map_structure(lambda each: strategy.experimental_local_results(each)[0], results)
 
         return run
-
-
-def probe_mode(model: Any, training: bool | None = None) -> bool:
-    """The mode of a probe: `training`, or for None inference, unless the model has batch normalisation.
-
-    The moving averages of batch normalisation lag behind weights that change fast.
-    """
-    if training is not None:
-        return training
-    return any("BatchNormalization" in cls.__name__ for layer in model._flatten_layers() for cls in type(layer).__mro__)
 
 
 def mean_over(micro_batches: Any, function: Callable[[Any], list[tf.Tensor]], shapes: Sequence[Any]) -> list[tf.Tensor]:
