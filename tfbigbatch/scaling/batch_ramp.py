@@ -230,18 +230,15 @@ class BatchRamp:
         """All batch sizes, rising."""
         return [self.recipe.batch_size, *(batch_size for _, batch_size in self.growth)]
 
-    def factor(self, batch_size: int) -> float:
-        """The factor of the learning rate at a batch size.
-
-        Raises:
-          ValueError: `batch_size` is no whole number of 1 or more.
-        """
-        batch_size = arguments.integer("batch_size", batch_size, least=1, owner="BatchRamp")
+    def _factor(self, batch_size: int) -> float:
+        """The factor of the learning rate at a batch size."""
         return RULES[self.rule](batch_size / self.recipe.batch_size)[0]
 
-    def starts(self, dataset_size: int) -> list[float]:
+    def _starts(self, dataset_size: int) -> list[float]:
         """The examples before each batch size of `batch_sizes`, not yet rounded."""
-        return [0.0, *(self._examples(duration, dataset_size) for duration, _ in self.growth)]
+        examples = {"example": 1, "step": self.recipe.batch_size, "epoch": dataset_size}
+        durations = [parsed(duration, name="growth") for duration, _ in self.growth]
+        return [0.0, *(value * examples[unit] for value, unit in durations)]
 
     def stages(self, dataset_size: int) -> list[Stage]:
         """The stages of the run, one for each batch size.
@@ -258,15 +255,20 @@ class BatchRamp:
                 f"the ramp grows to a batch of {self.batch_sizes[-1]:,}, and there are {dataset_size:,} training "
                 "examples. Let it end at a smaller batch."
             )
-        total = self._total(dataset_size)
-        ends = [*self.starts(dataset_size)[1:], total]
+        assert self.recipe.epochs is not None
+        ends = [*self._starts(dataset_size)[1:], self.recipe.epochs * dataset_size]
         found: list[Stage] = []
         first, begin, first_step = self.recipe.batch_size, 0, 0
-        for index, (size, end) in enumerate(zip(self.batch_sizes, ends)):
+        for size, end in zip(self.batch_sizes, ends):
             steps = round((end - begin) / size)
             if steps < 1:
-                raise self._no_step(index, begin, end, dataset_size)
-            found.append(Stage(size, first_step, steps, begin, self.factor(size), begin / first, size / first))
+                raise InputError(
+                    f"the ramp's batch {size:,} lasts no step, or the ramp is longer than the run: batch {size:,} "
+                    f"begins after {begin:,} examples ({begin / dataset_size:.4g} epochs), and the next batch or the "
+                    f"end of the run comes after {round(end):,} ({end / dataset_size:.4g}). Move them apart, or leave "
+                    "the batch out."
+                )
+            found.append(Stage(size, first_step, steps, begin, self._factor(size), begin / first, size / first))
             begin, first_step = begin + steps * size, found[-1].last_step
         return found
 
@@ -283,11 +285,11 @@ class BatchRamp:
         """
         size = examples_in_epoch(self.recipe.batch_size)
         assert self.recipe.epochs is not None
-        by_epoch = {round(start / size): batch for start, batch in zip(self.starts(size), self.batch_sizes)}
+        by_epoch = {round(start / size): batch for start, batch in zip(self._starts(size), self.batch_sizes)}
         last = max(by_epoch)
         if by_epoch[0] != self.recipe.batch_size or last >= self.recipe.epochs:
             raise InputError(
-                f"the ramp grows at epoch {', '.join(f'{start / size:.4g}' for start in self.starts(size)[1:])} of "
+                f"the ramp grows at epoch {', '.join(f'{start / size:.4g}' for start in self._starts(size)[1:])} of "
                 f"{self.recipe.epochs:.4g}; this task's streams can begin with an epoch only, after the first and "
                 "before the end of the run. Give such epochs."
             )
@@ -300,7 +302,7 @@ class BatchRamp:
             steps = max(1, round((end - epoch) * steps_in_epoch))
             begin, pace = epoch * steps_in_epoch * batch, steps_at_first / steps_in_epoch
             found.append(
-                Stage(batch, first_step, steps, begin, self.factor(batch), float(epoch * steps_at_first), pace)
+                Stage(batch, first_step, steps, begin, self._factor(batch), float(epoch * steps_at_first), pace)
             )
         return found
 
@@ -383,29 +385,6 @@ class BatchRamp:
             *rows,
             f"{steps:,} steps in all, {steps / small:.1%} of {small:,} at batch {stages[0].batch_size:,}",
         ]
-
-    def _no_step(self, index: int, begin: int, end: float, dataset_size: int) -> InputError:
-        """The error of a stage that lasts no step."""
-        size = self.batch_sizes[index]
-        if index + 1 == len(self.batch_sizes):
-            return InputError(
-                f"the ramp is longer than the run: batch {size:,} begins after {begin:,} of {round(end):,} examples "
-                f"({begin / dataset_size:.4g} of {end / dataset_size:.4g} epochs). Let it begin earlier, or train "
-                "longer."
-            )
-        return InputError(
-            f"the ramp's batch {size:,} lasts no step: it begins after {begin:,} examples and the next batch, "
-            f"{self.batch_sizes[index + 1]:,}, after {round(end):,}. Let the next begin later, or leave one out."
-        )
-
-    def _total(self, dataset_size: int) -> float:
-        """Examples of the run."""
-        assert self.recipe.epochs is not None
-        return self.recipe.epochs * dataset_size
-
-    def _examples(self, duration: str, dataset_size: int) -> float:
-        value, unit = parsed(duration, name="growth")
-        return value * {"example": 1, "step": self.recipe.batch_size, "epoch": dataset_size}[unit]
 
 
 def _checked_recipe(recipe: Any) -> Recipe:
