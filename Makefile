@@ -133,7 +133,7 @@ test-nightly:
 
 # Training steps compiled for TPU slices. Its first run installs libtpu, which is proprietary: docs/tpu.md.
 tpu-check: $(VENV)/.installed
-	$(BIN)/tfbigbatch tpu-check --install_only
+	$(BIN)/python -m tfbigbatch.tpu.environments | sh -e
 	$(BIN)/python -m pytest -m slow tests/tpu
 
 clean:

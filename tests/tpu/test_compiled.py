@@ -16,9 +16,7 @@ FOLDER = os.path.join(ROOT, environments.FOLDER)
 
 # Two processes that import TensorFlow or JAX, and a compiler: a minute each.
 pytestmark = pytest.mark.slow
-installed = pytest.mark.skipif(
-    not os.path.isdir(FOLDER), reason="the TPU's compiler is not installed: tfbigbatch tpu-check --install_only"
-)
+installed = pytest.mark.skipif(not os.path.isdir(FOLDER), reason="the TPU's compiler is not installed: make tpu-check")
 
 
 def tpu_check(*arguments):

@@ -2,8 +2,8 @@
 
     tfbigbatch tpu-check --config=imagenet/resnet50_lars:32k --topology=v3:32x32 --replicas=2048
 
-Exits with code 0 if it compiles and fits, with 1 if not. The first run installs two environments, and asks for consent
-to the terms of libtpu; see docs/tpu.md.
+Exits with code 0 if it compiles and fits, with 1 if not. It needs two environments, and says how they are made; see
+docs/tpu.md.
 """
 
 from __future__ import annotations
@@ -32,22 +32,12 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("data_dir", None, "Prepared data, for its shapes. Default: the shapes of the public dataset.")
     flags.DEFINE_bool("json", False, "Print the outcome as JSON.")
-    flags.DEFINE_bool("install_only", False, "Only install the environments.")
     flags.DEFINE_string("environments", environments.FOLDER, "Folder of the environments.")
-    flags.DEFINE_bool(
-        "accept_libtpu_license",
-        False,
-        f"Accept the terms of libtpu, which is proprietary, and install it; same as {environments.ACCEPT}=1.",
-    )
 
 
 def main(arguments: Sequence[str]) -> int:
     options = flags.FLAGS
     folder = os.path.abspath(options.environments)
-    if options.install_only:
-        environments.ensure(folder, options.accept_libtpu_license)
-        print(f"ready  {folder}")
-        return 0
     for name in ("config", "topology"):
         if getattr(options, name) is None:
             raise InputError(f"--{name} is missing; see --help.")
@@ -58,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         raise InputError(
             f"--replicas={replicas}: {topology.name} has {topology.chips} chips and runs at most {topology.replicas}."
         )
-    environments.ensure(folder, options.accept_libtpu_license, say=_say)
+    environments.ensure(folder)
     found = check.check(
         options.config,
         topology,
