@@ -47,7 +47,7 @@ def test_a_branch_continues_the_run_with_a_larger_batch(small_run, tmp_path, dec
     run = BranchedRun(small_run)
     point = run.points([8])[0]
     small, large = run.branches(point, [16, 64], examples="256 examples", seeds=[0], decay=decay)
-    assert (branches.batch_size_of(small.config), branches.batch_size_of(large.config)) == (16, 64)
+    assert not small.config.ramp.growth and large.config.ramp.growth[-1][1] == 64
     directory = str(tmp_path / "branch")
     result = branches.run_branch(
         large.config_at(0), model_dir=directory, checkpoint=point.checkpoint, run=train.run, data_dir=None

@@ -97,17 +97,6 @@ def _measure(folder: str, measured: list[report.Branch]) -> None:
                 "flags that it was made with, or another --results and --model_dir."
             )
     points = run.points(command.numbers("steps", options.steps, int), options.points)
-    try:
-        _run_branches(run, points, length, measured)
-    finally:
-        if measured:
-            _write(measured)
-    _say_ramp(run, report.points_of(measured, options.tolerance))
-
-
-def _run_branches(run: BranchedRun, points: Sequence[BranchPoint], length: int, measured: list[report.Branch]) -> None:
-    """Runs the branches that the file lacks; each is appended to `measured` and to the file when it ends."""
-    options = flags.FLAGS
     seeds = command.numbers("seeds", options.seeds, int)
     if not seeds:
         raise InputError("--seeds= is empty; expected such as 0,1,2.")
@@ -117,57 +106,55 @@ def _run_branches(run: BranchedRun, points: Sequence[BranchPoint], length: int, 
             f"--examples={options.examples!r}: {length:,} examples are too few for two batch sizes, the run's "
             f"{run.config.batch_size:,} and twice as many. Give longer branches, or --batch_sizes."
         )
-    for point in points:
-        entries = run.branches(
-            point,
-            sizes,
-            examples=options.examples,
-            seeds=seeds,
-            rule=options.rule,
-            decay=options.decay,
-        )
-        known = _known(measured, point)
-        missing = [
-            dataclasses.replace(entry, seeds=left)
-            for size, entry in zip(sizes, entries)
-            if (left := tuple(seed for seed in seeds if (size, seed) not in known))
-        ]
-        if not missing:
-            continue
-        ended = functools.partial(_keep_ended, run, point, length, missing, measured)
-        series.run_series(
-            missing,
-            model_dir=options.model_dir,
-            data_dir=run.data_dir,
-            run=functools.partial(branches.run_branch, checkpoint=point.checkpoint, run=train.run),
-            processes=options.processes,
-            on_run_end=ended,
-            check=lambda **arguments: check(RunOptions(**arguments)),
-        )
-        # Branches that ended before, without a row in the file.
-        ended()
+    try:
+        for point in points:
+            _run_branches(run, point, length, sizes, seeds, measured)
+    finally:
+        if measured:
+            _write(measured)
+    _say_ramp(run, report.points_of(measured, options.tolerance))
 
 
-def _known(measured: Sequence[report.Branch], point: BranchPoint) -> set[tuple[int, int]]:
-    """(batch size, seed) of the branches from a point that the file holds."""
-    return {(each.batch_size, each.seed) for each in measured if each.step == point.step}
-
-
-def _keep_ended(
-    run: BranchedRun, point: BranchPoint, length: int, entries: Sequence[Entry], measured: list[report.Branch]
+def _run_branches(
+    run: BranchedRun,
+    point: BranchPoint,
+    length: int,
+    sizes: Sequence[int],
+    seeds: Sequence[int],
+    measured: list[report.Branch],
 ) -> None:
-    """Appends the branches of a point that have ended since the last call."""
-    options, known = flags.FLAGS, _known(measured, point)
-    for entry in entries:
-        size = branches.batch_size_of(entry.config)
-        for seed in entry.seeds:
+    """Runs the branches from a point that the file lacks; each is appended to `measured` and the file when it ends."""
+    options = flags.FLAGS
+    entries = run.branches(point, sizes, examples=options.examples, seeds=seeds, rule=options.rule, decay=options.decay)
+
+    def missing() -> list[tuple[int, Entry, int]]:
+        known = {(each.batch_size, each.seed) for each in measured if each.step == point.step}
+        pairs = [(size, entry, seed) for size, entry in zip(sizes, entries) for seed in seeds]
+        return [(size, entry, seed) for size, entry, seed in pairs if (size, seed) not in known]
+
+    def keep_ended() -> None:
+        for size, entry, seed in missing():
             status = RunDirectory(entry.directory(options.model_dir, seed)).status()
-            if status.get("status") not in (DONE, DIVERGED) or (size, seed) in known:
-                continue
-            loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
-            at = (point.step, point.examples, point.epoch, point.learning_rate)
-            measured.append(report.Branch(*at, length, size, seed, loss, options.rule, options.decay, run.fingerprint))
-    report.write(f"{options.results}.jsonl", measured)
+            if status.get("status") in (DONE, DIVERGED):
+                loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
+                at = (point.step, point.examples, point.epoch, point.learning_rate)
+                how = (options.rule, options.decay, run.fingerprint)
+                measured.append(report.Branch(*at, length, size, seed, loss, *how))
+        report.write(f"{options.results}.jsonl", measured)
+
+    if not (left := missing()):
+        return
+    series.run_series(
+        [dataclasses.replace(entry, seeds=(seed,)) for _, entry, seed in left],
+        model_dir=options.model_dir,
+        data_dir=run.data_dir,
+        run=functools.partial(branches.run_branch, checkpoint=point.checkpoint, run=train.run),
+        processes=options.processes,
+        on_run_end=keep_ended,
+        check=lambda **arguments: check(RunOptions(**arguments)),
+    )
+    # Branches that ended before, without a row in the file.
+    keep_ended()
 
 
 def _write(measured: Sequence[report.Branch]) -> None:

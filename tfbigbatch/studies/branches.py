@@ -237,11 +237,6 @@ class BranchedRun:
         return config
 
 
-def batch_size_of(config: ml_collections.ConfigDict) -> int:
-    """The batch size of a branch; its config's own is that of the run that it begins from."""
-    return int(config.ramp.growth[-1][1]) if config.ramp.growth else int(config.batch_size)
-
-
 def run_branch(
     config: ml_collections.ConfigDict,
     *,
