@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
 from tfbigbatch.instruments.step_gradients import StepGradients
+from tfbigbatch.utils import arguments
 
 
 class GradientNoiseScaleMixin(Instrument):
@@ -65,12 +67,9 @@ class GradientNoiseScaleMixin(Instrument):
         super().__init__(when=when, log=log)
         if (probe is None) == (step_gradients is None):
             raise InputError("GradientNoiseScale: expected one source of gradients, probe or step_gradients.")
-        for name, value, fits, expected in (
-            ("smoothing", smoothing, 0.0 <= smoothing < 1.0, "0 or more and below 1"),
-            ("confidence", confidence, 0.0 < confidence < 1.0, "between 0 and 1"),
-        ):
-            if not fits:
-                raise InputError(f"GradientNoiseScale: {name}={value} is out of range; expected {expected}.")
+        number = functools.partial(arguments.number, owner="GradientNoiseScale")
+        smoothing = number("smoothing", smoothing, least=0, below=1)
+        confidence = number("confidence", confidence, above=0, below=1)
         self.average = noise.NoiseAverage(smoothing, confidence)
         self._count = micro_batches
         self._fresh = probe if callable(probe) else None

@@ -25,18 +25,11 @@ def unbiased_moments(
     Args:
       small_squared_norm: |G_b|^2, or its mean over several batches of b examples.
       large_squared_norm: |G_B|^2 of a batch of B examples, possibly the union of the small ones.
-      small_batch, large_batch: b and B, in examples.
+      small_batch, large_batch: b and B, in examples; 0 < b < B.
 
     Returns:
       (|G|^2, tr(Sigma)).
-
-    Raises:
-      ValueError: the batches are not 0 < b < B.
     """
-    if not 0 < small_batch < large_batch:
-        raise ValueError(
-            f"small_batch={small_batch} and large_batch={large_batch}: expected two sizes with 0 < small < large."
-        )
     squared_norm = (large_batch * large_squared_norm - small_batch * small_squared_norm) / (large_batch - small_batch)
     trace = (small_squared_norm - large_squared_norm) / (1 / small_batch - 1 / large_batch)
     return squared_norm, trace

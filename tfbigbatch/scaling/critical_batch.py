@@ -6,8 +6,7 @@ import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
@@ -52,12 +51,13 @@ def critical_batch(losses: Mapping[int, Sequence[float]], *, tolerance: float) -
       ValueError: there are fewer than two batch sizes, their seeds differ, or the smallest diverged.
     """
     tolerance = arguments.number("tolerance", tolerance, above=0, owner="critical_batch")
-    if not isinstance(losses, Mapping) or not all(isinstance(each, Iterable) for each in losses.values()):
+    try:
+        losses = {size: [float(loss) for loss in of_seeds] for size, of_seeds in sorted(losses.items())}
+    except (AttributeError, TypeError, ValueError):
         raise InputError(
-            f"critical_batch: losses={losses!r}; expected losses by batch size, as {{32: [0.1, 0.2], ...}}."
-        )
-    sizes = sorted(arguments.integers("losses", list(losses), least=1, owner="critical_batch"))
-    losses = {size: [_loss(size, each) for each in losses[size]] for size in sizes}
+            f"critical_batch: losses={losses!r}; expected numbers by batch size, as {{32: [0.1, 0.2], ...}}."
+        ) from None
+    sizes = arguments.integers("losses", list(losses), least=1, owner="critical_batch")
     seeds = {len(losses[size]) for size in sizes}
     if len(sizes) < 2 or len(seeds) != 1 or seeds == {0}:
         raise InputError(
@@ -85,14 +85,6 @@ def critical_batch(losses: Mapping[int, Sequence[float]], *, tolerance: float) -
             _crossing(sizes, [0.0, *(mean + sign * margin for mean in means[1:])], tolerance) for sign in (1, -1)
         )
     return CriticalBatch(estimate, low, high, excess, error)
-
-
-def _loss(batch_size: int, value: Any) -> float:
-    """A loss as float; NaN and infinity are branches that diverged."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"critical_batch: losses[{batch_size}] has {value!r}; expected numbers.") from None
 
 
 def _standard_error(differences: Sequence[Sequence[float]]) -> tuple[float, int]:
