@@ -25,12 +25,6 @@ def test_tables_and_figures_are_drawn_from_the_file(tmp_path):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_baseline_that_is_not_there_is_an_error(tmp_path):
-    losses.write(str(tmp_path / "made.jsonl"), RUNS)
-    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made", "--baseline=tiny")
-    assert outcome.returncode == 1 and "--baseline=tiny" in outcome.stderr
-
-
 def test_it_says_what_it_expects(tmp_path):
     outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made")
     assert outcome.returncode == 1 and "RUN_DIR" in outcome.stderr

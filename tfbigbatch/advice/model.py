@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any
 
@@ -35,7 +34,6 @@ def advise(
     epochs: float | None = None,
     learning_rate: float | None = None,
     warmup_epochs: float = 0.0,
-    dataset_size: int | None = None,
     seconds: float = 60.0,
 ) -> Advice:
     """Measures a compiled model for a while, and says which batch size is worth using and with which recipe.
@@ -53,7 +51,6 @@ def advise(
       epochs: length of the tuned run; None leaves out what depends on it.
       learning_rate: the tuned peak; None for the optimizer's, if that is a number.
       warmup_epochs: of the tuned recipe.
-      dataset_size: examples in an epoch; None where the dataset tells.
       seconds: about how long the measurements may take, without the time that the first step is traced.
 
     Returns:
@@ -68,26 +65,30 @@ def advise(
     if not isinstance(model, (keras.Model, tf_keras.Model)) or not getattr(model, "optimizer", None):
         raise InputError(f"advise: model is a {type(model).__name__}; expected a compiled model of Keras 2 or 3.")
     keras_version.require_tensorflow(model, "advise")
-    data = read(dataset, dataset_size)
-    if data.count < 4 * batch_size:
+    data, count, dataset_size = read(dataset)
+    if count < 4 * batch_size:
         raise InputError(
-            f"not measurable: {data.count:,} examples are too few for a tuned batch of {batch_size:,} and larger ones; "
+            f"not measurable: {count:,} examples are too few for a tuned batch of {batch_size:,} and larger ones; "
             "expected four batches or more."
         )
     tuned = Recipe(batch_size, _learning_rate(model, learning_rate), warmup_epochs, epochs=epochs)
-    size = _MICRO_BATCHES * max(1, min(batch_size, data.count // 2) // _MICRO_BATCHES)
-    probes = iter(data.batches(size, seed=1))
+
+    def batches(size: int, seed: int = 0) -> tf.data.Dataset:
+        """Batches without an end, in a new order of the examples for each epoch."""
+        return data.shuffle(count, seed).repeat().batch(size, drop_remainder=True).prefetch(2)
+
+    probes = iter(batches(_MICRO_BATCHES * max(1, batch_size // _MICRO_BATCHES), seed=1))
     with model.distribute_strategy.scope():
         try:
-            with untouched(_built(model, data)):
+            with untouched(_built(model, next(iter(batches(1)))[0])):
                 advice = measuring.measured(
                     model.name,
                     model,
                     tuned,
-                    data.dataset_size,
+                    dataset_size,
                     gradients={"probe": lambda step: next(probes), "micro_batches": _MICRO_BATCHES},
-                    batches=lambda size, count: data.batches(size, seed=0).take(count),
-                    largest=data.count,
+                    batches=lambda size, number: batches(size).take(number),
+                    largest=count,
                     model_at=lambda size: model,
                     seconds=seconds,
                     began=began,
@@ -114,10 +115,10 @@ def _learning_rate(model: Any, given: float | None) -> float:
     return float(config)
 
 
-def _built(model: Any, data: Examples) -> list[tf.Variable]:
+def _built(model: Any, inputs: Any) -> list[tf.Variable]:
     """The variables of the model and its optimizer, both built."""
     if not model.built:
-        model(next(iter(data.batches(1, seed=0)))[0])
+        model(inputs)
     optimizer = model.optimizer
     (optimizer if hasattr(optimizer, "build") else innermost(optimizer)).build(model.trainable_variables)
     own = innermost(optimizer).variables
@@ -125,27 +126,8 @@ def _built(model: Any, data: Examples) -> list[tf.Variable]:
     return [tensor_variable(variable) for variable in found]
 
 
-@dataclasses.dataclass(frozen=True)
-class Examples:
-    """Training examples in memory, to draw batches of any size from.
-
-    Attributes:
-      data: of single examples.
-      count: their number.
-      dataset_size: examples in an epoch; more than there are here where only a part was read.
-    """
-
-    data: tf.data.Dataset
-    count: int
-    dataset_size: int
-
-    def batches(self, size: int, seed: int) -> tf.data.Dataset:
-        """Batches without an end, in a new order of the examples for each epoch."""
-        return self.data.shuffle(self.count, seed).repeat().batch(size, drop_remainder=True).prefetch(2)
-
-
-def read(dataset: Any, dataset_size: int | None) -> Examples:
-    """The examples of a user's dataset; arguments as in `advise`.
+def read(dataset: Any) -> tuple[tf.data.Dataset, int, int]:
+    """(single examples in memory, their number, examples in an epoch) of a user's dataset, see `advise`.
 
     Raises:
       ValueError: it is something else, has no labels or no examples, or its size is unknown.
@@ -164,13 +146,14 @@ def read(dataset: Any, dataset_size: int | None) -> Examples:
             f"advise: dataset is a {type(dataset).__name__} without examples and labels; expected (x, y) or (x, y, "
             "sample_weight) of arrays of one length, or a batched tf.data.Dataset of them, as for fit."
         )
-    if dataset_size is None:
-        dataset_size = int(dataset.cardinality() if is_dataset else data.cardinality())
-        if dataset_size < 0:
-            raise InputError("advise: the tf.data.Dataset does not say how many batches it has: give dataset_size.")
-        if is_dataset:
-            dataset_size *= int(tf.nest.flatten(next(iter(dataset)))[0].shape[0])
+    dataset_size = int(dataset.cardinality() if is_dataset else data.cardinality())
+    if dataset_size < 0:
+        raise InputError(
+            "advise: the tf.data.Dataset does not say how many batches it has: expected one of an epoch, such as "
+            "dataset.apply(tf.data.experimental.assert_cardinality(batches))."
+        )
+    if is_dataset:
+        dataset_size *= int(tf.nest.flatten(next(iter(dataset)))[0].shape[0])
     size = sum(np.asarray(each).nbytes for each in tf.nest.flatten(first))
     data = data.take(min(_MOST_EXAMPLES, max(1, _MOST_BYTES // size))).cache()
-    count = int(data.reduce(0, lambda count, _: count + 1))
-    return Examples(data, count, arguments.integer("dataset_size", dataset_size, least=1, owner="advise"))
+    return data, int(data.reduce(0, lambda count, _: count + 1)), dataset_size

@@ -36,12 +36,6 @@ def define_flags() -> None:
     define_runs()
     flags.DEFINE_string("data_dir", None, "Folder of the task's data. Default: the one that each run remembers.")
     flags.DEFINE_string("results", None, "Path of the results; file extensions are added.", required=True)
-    flags.DEFINE_string(
-        "baseline",
-        None,
-        "The row that the others are compared with. Default: the study's, or the row of the smallest batch with the "
-        "least held-out loss.",
-    )
 
 
 def main(folders: Sequence[str]) -> None:
@@ -52,10 +46,10 @@ def main(folders: Sequence[str]) -> None:
     check_matplotlib()
     path = f"{options.results}.jsonl"
     runs = losses.read(path)
-    title, baseline = os.path.basename(options.results), options.baseline
+    title, baseline = os.path.basename(options.results), None
     if folders or options.study:
         report = report_of(folders)
-        title, baseline = report.title, baseline or report.baseline
+        title, baseline = report.title, report.baseline
         runs = _measured(report, runs, path)
     if not runs:
         raise InputError(
@@ -91,16 +85,9 @@ def _measured(report: Report, runs: list[RunLoss], path: str) -> list[RunLoss]:
 
 
 def _baseline(runs: Sequence[RunLoss], name: str | None) -> str:
-    """The name of the small batch's row; without a given one that with the bias and the least held-out loss.
-
-    Raises:
-      ValueError: there is no row of this name.
-    """
-    if name is not None:
-        # Several rows of one name have their batch size in it.
-        runs = [run for run in runs if run.row == name or run.row.startswith(f"{name} at ")]
-        if not runs:
-            raise InputError(f"--baseline={name}: no row of this name has been measured.")
+    """The row that others are compared with: of a study's baseline, or of the smallest batch with the least loss."""
+    # Several rows of one name have their batch size in it.
+    runs = [run for run in runs if name in (None, run.row) or run.row.startswith(f"{name} at ")] or runs
     smallest = min(run.batch_size for run in runs)
     smalls = [run for run in runs if run.batch_size == smallest]
     return min(smalls, key=lambda run: (run.bias != FREQUENCY, run.held_out)).row
