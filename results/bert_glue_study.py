@@ -29,7 +29,7 @@ def get_study() -> study.Study:
     for task, (max_seq_length, duration, rates) in TASKS.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
             for rate in rates:
-                config = experiment.load("bert/glue")
+                config = experiment.load("bert/finetune:glue")
                 pretrained = experiment.load("bert/wikitext").model
                 config.model.update({field: pretrained[field] for field in config.model if field in pretrained})
                 config.model.pooling = "mean"

@@ -30,7 +30,7 @@ def get_study() -> study.Study:
     table = study.new("RACE, middle schools, BERT-tiny")
     for amount, (questions, duration) in TRAINED_ON.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
-            config = experiment.load("bert/race")
+            config = experiment.load("bert/finetune:race")
             pretrained = experiment.load("bert/wikitext:4k").model
             config.model.update({field: pretrained[field] for field in config.model if field in pretrained})
             # Pretrained without next sentences, the pooler knows nothing.

@@ -20,7 +20,7 @@ TRAINED_ARTICLES = 38
 def get_study() -> study.Study:
     table = study.new("SQuAD's development articles, 38 and 10, a BERT of 2 x 64")
     for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
-        config = experiment.load("bert/squad")
+        config = experiment.load("bert/finetune:squad")
         pretrained = experiment.load("bert/wikitext").model
         config.model.update({field: pretrained[field] for field in config.model})
         config.model.dropout = config.model.attention_dropout = 0.1

@@ -15,7 +15,7 @@ from tfbigbatch.experiment.fields import (
     seconds_between_saves,
 )
 from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
-from tfbigbatch.experiment.overrides import compared, differences, flat, override
+from tfbigbatch.experiment.overrides import compared, differences, flat, override, set_fields
 from tfbigbatch.experiment.quick import MADE_UP_STEPS, quick
 from tfbigbatch.experiment.recipe import batch_ramp, phases, scaled_recipe, tuned_recipe
 from tfbigbatch.experiment.remembered import COPY, callbacks_of, copy_of, register_task_of
@@ -50,6 +50,7 @@ __all__ = [
     "register_task_of",
     "scaled_recipe",
     "seconds_between_saves",
+    "set_fields",
     "shipped",
     "tuned_recipe",
     "variant_of",

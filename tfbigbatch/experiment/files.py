@@ -17,6 +17,7 @@ from typing import Any
 import ml_collections
 
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.experiment.overrides import set_fields
 from tfbigbatch.utils.home import expanded
 
 # The folder of the experiments that the package ships.
@@ -37,10 +38,7 @@ def choose(
     config: ml_collections.ConfigDict, variants: Mapping[str, Mapping[str, Any]], name: str
 ) -> ml_collections.ConfigDict:
     """Sets the dotted fields of the variant `name` of a recipe in `config`; for an experiment file with an argument."""
-    for field, value in variants[name].items():
-        holder, _, last = field.rpartition(".")
-        (config[holder] if holder else config)[last] = value
-    return config
+    return set_fields(config, variants[name])
 
 
 def find(experiment: str) -> tuple[str, str | None]:
@@ -123,7 +121,7 @@ def call(experiment: str, function: str, *, flag: str, example: str) -> Any:
     if given and not inspect.signature(found).parameters:
         raise InputError(f"--{flag}={experiment}: {os.path.basename(path)} takes no argument; leave :{argument} out.")
     variants = getattr(module, "VARIANTS", None)
-    if given and isinstance(variants, Mapping) and argument not in variants:
+    if given and variants and argument not in variants:
         raise InputError(f"--{flag}={experiment}: there is no variant {argument!r}. {nearest(argument, variants)}")
     try:
         return found(*given)

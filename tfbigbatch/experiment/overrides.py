@@ -76,6 +76,18 @@ def holder_of(config: ConfigDict, path: str) -> tuple[ConfigDict, str]:
     return holder, names[-1]
 
 
+def set_fields(config: ConfigDict, fields: Mapping[str, Any]) -> ConfigDict:
+    """Sets fields of `config` by their dotted names, and returns it.
+
+    Raises:
+      ValueError: `config` has no such field.
+    """
+    for path, value in fields.items():
+        holder, name = holder_of(config, path)
+        holder[name] = value
+    return config
+
+
 def compared(config: Mapping[str, Any]) -> dict[str, Any]:
     """A plain nested config for comparisons: without the file that it is from, durations written in one way."""
     return {name: _compared(value) for name, value in config.items() if name != "experiment"}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 import ml_collections
 
 from tfbigbatch import tasks
 from tfbigbatch.experiment.checks import check_fields, check_plan
 from tfbigbatch.experiment.fields import RAMP
-from tfbigbatch.experiment.overrides import hold_tuned_batch, holder_of
+from tfbigbatch.experiment.overrides import hold_tuned_batch, holder_of, set_fields
 from tfbigbatch.experiment.recipe import optimizer_to_scale, phases
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.utils.home import expanded
@@ -44,7 +43,7 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
     hold_tuned_batch(config)
     kept = {name: holder[last] for name in keep for holder, last in [holder_of(config, name)]}
     config.update(phases(config)[0].to_dict())
-    _set(config, kept)
+    set_fields(config, kept)
     schedule, kind = config.schedule, tasks.get(config.task)
     batch_size = config.batch_size if "batch_size" in kept else min(config.batch_size, _BATCH)
     tuned = Recipe(schedule.batch_size, schedule.learning_rate, optimizer=optimizer_to_scale(config))
@@ -92,13 +91,7 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
             changes["instruments.probe.micro_batch_size"] = min(config.instruments.probe.micro_batch_size, batch_size)
     if config.simulated_replicas and batch_size % config.simulated_replicas:
         changes["simulated_replicas"] = 2 if batch_size % 2 == 0 else 0
-    _set(config, {**changes, **kept})
+    set_fields(config, {**changes, **kept})
     small = ", ".join(f"{name}={value}" for name, value in changes.items() if name.startswith(("model.", "data.")))
     run = f"{config.duration} of batch {batch_size} on {data_dir or 'made-up data'}"
     return [f"quick      a first try, whose result says little: {run}; {small}"]
-
-
-def _set(config: ml_collections.ConfigDict, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        holder, last = holder_of(config, name)
-        holder[last] = value

@@ -243,12 +243,10 @@ def _tune(
     fields: Mapping[str, Any] | None = None,
 ) -> None:
     """Adds a method at a batch size; `family` names the middle learning rate of its trials."""
-    config = config_of(task, batch_size, optimizer)
-    _set(config, fields or {})
-    trial = copy.deepcopy(config)
-    _set(trial, task.trial)
+    config = experiment.set_fields(config_of(task, batch_size, optimizer), fields or {})
+    trial = experiment.set_fields(copy.deepcopy(config), task.trial)
     if batch_size == task.main:
-        _set(trial, task.trial_at_main)
+        experiment.set_fields(trial, task.trial_at_main)
     middle = middle_learning_rate(task, family, batch_size)
     rates = [float(f"{factor * middle:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]
     seeds = SEEDS if batch_size == task.main else SEEDS[:1]
@@ -262,8 +260,7 @@ def middle_learning_rate(task: Task, family: str, batch_size: int) -> float:
 
 def config_of(task: Task, batch_size: int, optimizer: Mapping[str, Any]) -> experiment.Config:
     """The experiment of a row, without a learning rate."""
-    config = experiment.load(task.base)
-    _set(config, task.fields)
+    config = experiment.set_fields(experiment.load(task.base), task.fields)
     config.batch_size = config.schedule.batch_size = batch_size
     config.schedule.rule = "none"
     config.schedule.warmup_epochs = task.warmup_epochs
@@ -278,9 +275,3 @@ def config_of(task: Task, batch_size: int, optimizer: Mapping[str, Any]) -> expe
         config.steps_per_execution = 1
     config.keep_best = False
     return config
-
-
-def _set(config: experiment.Config, fields: Mapping[str, Any]) -> None:
-    for field, value in fields.items():
-        holder, _, last = field.rpartition(".")
-        (config[holder] if holder else config)[last] = value

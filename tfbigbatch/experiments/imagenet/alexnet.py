@@ -24,7 +24,6 @@ from tfbigbatch import experiment
 # exclude_from_layer_adaptation None: every variable with weight decay is adapted.
 LARS = {
     "batch_size": 8192,
-    "schedule.batch_size": 8192,
     "schedule.learning_rate": 10.0,
     "optimizer.exclude_from_layer_adaptation": None,
     "log_every": "10 steps",
@@ -33,7 +32,7 @@ LARS = {
 BN = {"model.name": "alexnet_bn"}
 # 600 steps of warm-up.
 BN_LARS = {**BN, **LARS, "schedule.warmup_epochs": 600 * 8192 / 1281167}
-DOWN_TO_4K = {"batch_size": 4096, "schedule.rule": "legw"}
+DOWN_TO_4K = {"schedule.batch_size": 8192, "batch_size": 4096, "schedule.rule": "legw"}
 VARIANTS = {
     "512": {},
     "lars_4k": {**LARS, **DOWN_TO_4K},
@@ -41,20 +40,8 @@ VARIANTS = {
     "bn_512": BN,
     "bn_lars_4k": {**BN_LARS, **DOWN_TO_4K},
     "bn_lars_8k": BN_LARS,
-    "bn_lars_16k": {
-        **BN_LARS,
-        "batch_size": 16384,
-        "schedule.batch_size": 16384,
-        "schedule.learning_rate": 24.0,
-        "schedule.warmup_epochs": 5.0,
-    },
-    "bn_lars_32k": {
-        **BN_LARS,
-        "batch_size": 32768,
-        "schedule.batch_size": 32768,
-        "schedule.learning_rate": 32.0,
-        "schedule.warmup_epochs": 10.0,
-    },
+    "bn_lars_16k": {**BN_LARS, "batch_size": 16384, "schedule.learning_rate": 24.0, "schedule.warmup_epochs": 5.0},
+    "bn_lars_32k": {**BN_LARS, "batch_size": 32768, "schedule.learning_rate": 32.0, "schedule.warmup_epochs": 10.0},
 }
 
 
@@ -72,7 +59,6 @@ def get_config(variant: str = "512") -> experiment.Config:
         "exclude_from_weight_decay": "norm_and_bias",
         "exclude_from_layer_adaptation": [".*"],
     }
-    config.schedule.batch_size = 512
     config.schedule.learning_rate = 0.02
     config.schedule.decay = "polynomial"
     config.schedule.power = 2.0

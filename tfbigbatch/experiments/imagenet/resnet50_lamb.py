@@ -22,10 +22,7 @@ VARIANTS = {
 
 
 def get_config(variant: str = "32k") -> experiment.Config:
-    config = experiment.new("image_classification", model="resnet50")
-
-    config.model.label_smoothing = 0.1
-    config.batch_size = 32768
+    config = experiment.variant_of(__file__, "resnet50_lars.py:32k")
     # 90 epochs, 20 of them warm-up.
     config.duration = "3519 steps"
     config.optimizer = {
@@ -35,17 +32,9 @@ def get_config(variant: str = "32k") -> experiment.Config:
         "exclude_from_weight_decay": ["_bn/"],
         "global_clipnorm": 1.0,
     }
-    config.schedule.batch_size = 32768
     config.schedule.learning_rate = 0.04
     config.schedule.warmup_epochs = 20.0
     config.schedule.decay = "linear"
-
-    config.mixed_precision = "bfloat16"
+    config.stop_at_target = 0.0
     config.evaluation_batch_size = 8192
-    config.evaluate_every = "4 epochs"
-    config.checkpoint_every = "4 epochs"
-    config.log_every = "10 steps"
-    config.steps_per_execution = 10
-    # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
-    config.deterministic = False
     return experiment.choose(config, VARIANTS, variant)

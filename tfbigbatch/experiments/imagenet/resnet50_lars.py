@@ -24,24 +24,11 @@ from tfbigbatch import experiment
 FEW_STEPS = {"log_every": "10 steps", "steps_per_execution": 10}
 VARIANTS = {
     "4k": {},
-    "8k": {
-        **FEW_STEPS,
-        "batch_size": 8192,
-        "schedule.batch_size": 8192,
-        "duration": "44 epochs",
-        "schedule.learning_rate": 17.0,
-    },
-    "16k": {
-        **FEW_STEPS,
-        "batch_size": 16384,
-        "schedule.batch_size": 16384,
-        "duration": "56 epochs",
-        "schedule.learning_rate": 25.0,
-    },
+    "8k": {**FEW_STEPS, "batch_size": 8192, "duration": "44 epochs", "schedule.learning_rate": 17.0},
+    "16k": {**FEW_STEPS, "batch_size": 16384, "duration": "56 epochs", "schedule.learning_rate": 25.0},
     "32k": {
         **FEW_STEPS,
         "batch_size": 32768,
-        "schedule.batch_size": 32768,
         "duration": "2892 steps",
         "schedule.learning_rate": 21.2,
         "schedule.warmup_epochs": 16.0,
@@ -51,7 +38,6 @@ VARIANTS = {
     "64k": {
         **FEW_STEPS,
         "batch_size": 65536,
-        "schedule.batch_size": 65536,
         "duration": "89 epochs",
         "schedule.learning_rate": 24.699,
         "schedule.warmup_epochs": 31.0,
@@ -62,7 +48,6 @@ VARIANTS = {
         **FEW_STEPS,
         "model.name": "resnet50_v2",
         "batch_size": 32768,
-        "schedule.batch_size": 32768,
         "duration": "64 epochs",
         "schedule.learning_rate": 29.0,
         "schedule.warmup_epochs": 18.0,
@@ -86,7 +71,6 @@ def get_config(variant: str = "4k") -> experiment.Config:
         "weight_decay": 2e-4,
         "exclude_from_weight_decay": "norm_and_bias",
     }
-    config.schedule.batch_size = 4096
     config.schedule.learning_rate = 10.0
     config.schedule.warmup_epochs = 5.0
     config.schedule.decay = "mlperf_lars"

@@ -30,30 +30,16 @@ VARIANTS = {
 
 
 def get_config(variant: str = "1k") -> experiment.Config:
-    config = experiment.new("image_classification", model="resnet50")
-
-    config.model.label_smoothing = 0.1
+    config = experiment.variant_of(__file__, "resnet50_lars.py:4k")
     config.batch_size = 1024
     config.duration = "90 epochs"
-    config.optimizer = {
-        "name": "lars",
-        "momentum": 0.9,
-        "weight_decay": 1e-4,
-        "exclude_from_weight_decay": "norm_and_bias",
-    }
+    config.optimizer.weight_decay = 1e-4
     config.schedule.rule = "legw"
     config.schedule.batch_size = 512
     config.schedule.learning_rate = 4.0
     config.schedule.warmup_epochs = 10 / 64
     config.schedule.decay = "polynomial"
-    config.schedule.power = 2.0
-
-    config.mixed_precision = "bfloat16"
+    config.stop_at_target = 0.0
     config.evaluation_batch_size = 1024
-    config.evaluate_every = "4 epochs"
     config.checkpoint_every = "1 epochs"
-    config.log_every = "20 steps"
-    config.steps_per_execution = 20
-    # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
-    config.deterministic = False
     return experiment.choose(config, VARIANTS, variant)

@@ -18,27 +18,12 @@ resnet50_shampoo.py). The classifier's kernel, [2048, 1000], is orthogonalised a
 
 from tfbigbatch import experiment
 
-VARIANTS = {
-    "32k": {},
-    "64k": {
-        "batch_size": 65536,
-        "schedule.batch_size": 65536,
-        "duration": "1297 steps",
-        "schedule.warmup": "147 steps",
-    },
-}
+VARIANTS = ("32k", "64k")
 
 
 def get_config(variant: str = "32k") -> experiment.Config:
-    config = experiment.variant_of(__file__, "resnet50_lars.py:32k")
-    config.duration = "1729 steps"
-    config.optimizer = {
-        "name": "muon",
-        "weight_decay": 0.05,
-        "exclude_from_weight_decay": "norm_and_bias",
-    }
+    config = experiment.variant_of(__file__, f"resnet50_shampoo.py:{variant}")
+    config.optimizer = {"name": "muon", "weight_decay": 0.05, "exclude_from_weight_decay": "norm_and_bias"}
     config.schedule.learning_rate = 0.02
-    config.schedule.warmup_epochs = 0.0
-    config.schedule.warmup = "196 steps"
     config.schedule.decay = "linear"
-    return experiment.choose(config, VARIANTS, variant)
+    return config

@@ -11,38 +11,15 @@ from tfbigbatch import experiment
 
 
 def get_config() -> experiment.Config:
-    config = experiment.new("image_classification", model="alexnet_bn")
+    config = experiment.variant_of(__file__, "resnet_small_batch.py")
+    experiment.override(config, ["model.name=alexnet_bn"])
     config.model.image_size = 32
     config.model.stem = "5x5_stride2"
     config.model.width = 24
     config.model.fc_units = 512
     # TensorFlow's convolutions in groups are slow on CPUs.
     config.model.groups = 1
-    config.data.min_area = 0.25
-    config.data.central_share = 1.0
-    # No record was bad as it was prepared.
-    config.data.max_bad_share = 0.0
-
-    config.batch_size = 128
     config.duration = "20 epochs"
-    # Momentum with L2 in the gradient is LARS without its adaptation; Keras' own decay is outside the momentum.
-    config.optimizer = {
-        "name": "lars",
-        "momentum": 0.9,
-        "nesterov": True,
-        "weight_decay": 5e-4,
-        "exclude_from_weight_decay": "norm_and_bias",
-        "exclude_from_layer_adaptation": [".*"],
-    }
-    config.schedule.batch_size = 128
     config.schedule.learning_rate = 0.05
-    # By LEGW 2.5 epochs at 2,048 and 5 at 4,096.
-    config.schedule.warmup_epochs = 0.15625
-    config.schedule.decay = "linear"
-
-    config.evaluation_batch_size = 500
-    config.evaluate_every = "2 epochs"
-    config.checkpoint_every = "2 epochs"
-    config.log_every = "50 steps"
-    config.steps_per_execution = 10
+    config.evaluate_every = config.checkpoint_every = "2 epochs"
     return config

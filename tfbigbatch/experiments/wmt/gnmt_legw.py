@@ -40,30 +40,17 @@ VARIANTS = {
 
 
 def get_config(variant: str = "256") -> experiment.Config:
-    config = experiment.new("gnmt")
-    # As MLPerf's reference, from which the recipe at 256 is. "frequency" is the default of the task.
-    config.model.output_bias = "uniform"
-
+    config = experiment.variant_of(__file__, "gnmt_mlperf.py:1k")
     config.batch_size = config.schedule.batch_size = 256
     config.duration = "8 epochs"
     config.schedule.rule = "legw"
     config.schedule.learning_rate = 0.001
-    config.schedule.warmup = "200 steps"
-    config.schedule.decay = "mlperf_gnmt"
-    # Adam: AdamW without decay.
-    config.optimizer = {"name": "adamw", "weight_decay": 0.0, "epsilon": 1e-8, "global_clipnorm": 5.0}
-
+    config.schedule.warmup_shape = "linear"
+    config.schedule.remain = 2 / 3
+    config.schedule.interval = 0.0
     # Chosen on 'validation', scored on 'test' afterwards: --mode=eval --config.evaluate_on=test.
     config.evaluate_on = "validation"
-    config.data.lowercase = True
-    config.data.tokenize = "intl"
-    config.data.max_decoded = 150
-
-    config.mixed_precision = "bfloat16"
-    config.evaluation_batch_size = 512
-    config.evaluate_every = config.checkpoint_every = "1 epochs"
+    config.stop_at_target = 0.0
     config.log_every = "50 steps"
     config.steps_per_execution = 50
-    # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
-    config.deterministic = False
     return experiment.choose(config, VARIANTS, variant)

@@ -25,27 +25,10 @@ from tfbigbatch import experiment
 FEW_STEPS = {"log_every": "10 steps", "steps_per_execution": 10}
 VARIANTS = {
     "1k": {},
-    "2k": {"batch_size": 2048, "schedule.batch_size": 2048, "duration": "16133 steps"},
-    "3k": {
-        "batch_size": 3072,
-        "schedule.batch_size": 3072,
-        "duration": "10135 steps",
-        "schedule.learning_rate": 0.002875,
-    },
-    "8k": {
-        **FEW_STEPS,
-        "batch_size": 8192,
-        "schedule.batch_size": 8192,
-        "duration": "5648 steps",
-        "schedule.learning_rate": 0.004,
-    },
-    "16k": {
-        **FEW_STEPS,
-        "batch_size": 16384,
-        "schedule.batch_size": 16384,
-        "duration": "4013 steps",
-        "schedule.learning_rate": 0.005,
-    },
+    "2k": {"batch_size": 2048, "duration": "16133 steps"},
+    "3k": {"batch_size": 3072, "duration": "10135 steps", "schedule.learning_rate": 0.002875},
+    "8k": {**FEW_STEPS, "batch_size": 8192, "duration": "5648 steps", "schedule.learning_rate": 0.004},
+    "16k": {**FEW_STEPS, "batch_size": 16384, "duration": "4013 steps", "schedule.learning_rate": 0.005},
 }
 
 
@@ -55,7 +38,7 @@ def get_config(variant: str = "1k") -> experiment.Config:
     # As the reference. "frequency" is the default of the task.
     config.model.output_bias = "uniform"
 
-    config.batch_size = config.schedule.batch_size = 1024
+    config.batch_size = 1024
     config.duration = "25840 steps"
     config.schedule.learning_rate = 0.002
     config.schedule.warmup = "200 steps"
