@@ -32,7 +32,7 @@ def main():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--study", default="few_steps/study", help="study file, or its name; of the rows of the tasks")
-    parser.add_argument("--data_dir", help="folder of all data, as of `tfbigbatch study few_steps`")
+    parser.add_argument("--data_dir", help="folder of all data: experiments/few_steps/README.md")
     parser.add_argument("--tasks", default=",".join(TASKS), help="with commas between; all by default")
     parser.add_argument(
         "--only", default="", help="METHOD, METHOD@BATCH or @BATCH, with semicolons between; default: all"

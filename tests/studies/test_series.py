@@ -10,8 +10,10 @@ from tests.helpers import made_runs
 from tests.helpers.fake_run import fake_run
 from tfbigbatch import errors, experiment
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.studies.series import run_series
-from tfbigbatch.studies.study import Entry
+from tfbigbatch.studies.results_cache import ResultsCache
+from tfbigbatch.studies.rows import Entry
+from tfbigbatch.studies.series import restore, run_series
+from tfbigbatch.studies.study import Study
 from tfbigbatch.utils.processes import cores
 
 
@@ -56,23 +58,22 @@ def test_a_directory_of_another_config_is_refused_before_anything_runs(tmp_path,
 def test_runs_that_a_file_keeps_are_not_run_again_elsewhere(tmp_path, entries, capsys):
     file = str(tmp_path / "ended.jsonl")
     entries[1].config.batch_size = 64
-    arguments = {"run": fake_run, "data_dir": '{"1": "diverge"}', "results_cache": file}
-    run_series(entries[:1], model_dir=str(tmp_path / "here"), **arguments)
-    calls = []
-    run_series(entries, model_dir=str(tmp_path / "there"), on_run_end=lambda: calls.append(1), **arguments)
-    assert starts(tmp_path / "there") == ["b/batch-32/seed-0", "b/batch-32/seed-1"] and len(calls) == 2
+    table = Study("Digits", entries=entries)
+
+    def run(chosen, folder):
+        cache, calls = ResultsCache(file), []
+        restore(table, str(tmp_path / folder), cache)
+        options = {"data_dir": '{"1": "diverge"}', "cache": cache, "on_run_end": lambda: calls.append(1)}
+        run_series(chosen, model_dir=str(tmp_path / folder), run=fake_run, **options)
+        return calls
+
+    run(entries[:1], "here")
+    assert len(run(entries, "there")) == 2
+    assert starts(tmp_path / "there") == ["b/batch-32/seed-0", "b/batch-32/seed-1"]
     assert "a at 32, seed 0: test accuracy 90.00%, finished before" in capsys.readouterr().out
     # What was kept before stays, and no path of this machine is in it.
-    run_series(entries, model_dir=str(tmp_path / "third"), **arguments)
-    assert starts(tmp_path / "third") == []
+    assert run(entries, "third") == [] and starts(tmp_path / "third") == []
     assert str(tmp_path) not in open(file).read()
-
-
-def test_a_file_of_other_content_is_refused_before_anything_runs(tmp_path, entries):
-    (tmp_path / "ended.jsonl").write_text('{"started": 1}\n')
-    with pytest.raises(ValueError, match="ended.jsonl cannot be read as a results cache.*Name another"):
-        run_series(entries, model_dir=str(tmp_path), run=fake_run, results_cache=str(tmp_path / "ended.jsonl"))
-    assert starts(tmp_path) == []
 
 
 @pytest.mark.slow

@@ -117,9 +117,10 @@ def test_rows_are_selected_by_name_and_batch(config):
         return [entry.folder for entry in made.selected(list(names))]
 
     assert folders() == ["baseline/batch-32", "LEGW-LAMB/batch-512", "LEGW-LAMB/batch-1024"]
-    assert folders("legw-lamb@512", "Baseline") == folders()[:2] and folders("LEGW + LAMB") == folders()[1:]
-    with pytest.raises(ValueError, match="--only=LEGW-LAMB@64.*Did you mean 'LEGW"):
-        folders("LEGW-LAMB@64")
+    assert folders("legw + lamb@512", "Baseline") == folders()[:2] and folders("LEGW + LAMB") == folders()[1:]
+    assert folders("@1024") == folders()[2:]
+    with pytest.raises(ValueError, match="--only=LEGW \\+ LAMB@64.*Did you mean 'LEGW"):
+        folders("LEGW + LAMB@64")
 
 
 @pytest.mark.parametrize(

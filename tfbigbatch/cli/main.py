@@ -35,9 +35,7 @@ class Command:
 
 COMMANDS = {
     "train": Command("train", "Train, resume or evaluate one experiment."),
-    "study": Command(
-        "study", "Train a study, several experiments or a grid of learning rates; write table and plots.", "[few_steps]"
-    ),
+    "study": Command("study", "Train a study, several experiments or a grid of learning rates; write table and plots."),
     "report": Command("report", "Write a page, tables and plots from run directories.", "[RUN_DIR...]"),
     "explain": Command("explain", "Split what large-batch runs lose: plateau, path, overfitting.", "[RUN_DIR...]"),
     "critical-batch": Command(

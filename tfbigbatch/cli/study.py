@@ -1,14 +1,14 @@
 """Trains several experiments at several seeds, and writes a table, results and plots.
 
     tfbigbatch study --study=my_study.py --model_dir=runs/my_study --data_dir=FOLDER --processes=2
-    tfbigbatch study few_steps --model_dir=runs/few_steps --data_dir=FOLDER --tasks=ptb,bert --only=Muon@640
+    tfbigbatch study --study=few_steps/study:ptb --model_dir=runs/ptb --data_dir=FOLDER --only=Muon@640
     tfbigbatch study --config=digits/lstm_legw,digits/lstm_lamb --seeds=0,1 --model_dir=runs/digits
     tfbigbatch study --config=digits/lstm_lamb --sweep.optimizer.weight_decay=0.01,0.1 --sweep.batch_size=512,1024 \\
       --config.duration='5 epochs' --model_dir=runs/sweep
 
 Either a study file gives the runs, --study, or experiments do, --config, each over the grid of --sweep. Each is a path,
-or the name of a file that the package ships. `few_steps` is a benchmark: a study for each of its tasks, with data in
-folders of --data_dir (experiments/few_steps/README.md).
+or the name of a file that the package ships. `few_steps/study` is a benchmark, with a study for each of its tasks
+(experiments/few_steps/README.md).
 
 Where a study's learning rates are chosen by trials, --optimizer=FILE:NAME adds the rows of an optimizer of yours, which
 FILE registers, and --budget is the number of their trials.
@@ -27,25 +27,21 @@ import copy
 import functools
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from absl import flags
 
 from tfbigbatch import experiment, train
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.files import executed
 from tfbigbatch.optimizers import registry
-from tfbigbatch.reports.report import Report, make_folder, overview
+from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import series, study
+from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.studies.study import Study
 from tfbigbatch.training.directory import check
 from tfbigbatch.training.options import RunOptions
 from tfbigbatch.utils import command
-from tfbigbatch.utils.files import write_text
-
-BENCHMARKS = ("few_steps",)
-"""Folders of shipped experiments with a `study.py` that has a study for each of its `VARIANTS`, the tasks."""
 
 
 def define_flags() -> None:
@@ -53,7 +49,6 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "only", None, "With a study: run only these rows, METHOD, METHOD@BATCH or @BATCH; the table shows all."
     )
-    flags.DEFINE_list("tasks", None, "With a benchmark: its tasks to run. Default: all.")
     flags.DEFINE_string(
         "optimizer", None, "With a study: FILE:NAME, an optimizer that FILE registers. Only its rows are run."
     )
@@ -88,23 +83,25 @@ def define_flags() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
-    sources = [*arguments, *(f"--{name}" for name in ("study", "config") if options[name].value)]
-    if len(sources) != 1:
-        raise InputError("expected one of --study=FILE, --config=FILE,... and a benchmark, few_steps; see --help.")
-    of_others = {"--study": ("seeds", "sweep.FIELD", "tasks"), "--config": ("only", "tasks", "optimizer")}
-    for name in of_others.get(sources[0], ("seeds", "sweep.FIELD")):
+    if bool(options.study) == bool(options.config):
+        raise InputError("expected either --study=FILE or --config=FILE,...; see --help.")
+    source, others = ("study", ("seeds", "sweep.FIELD")) if options.study else ("config", ("only", "optimizer"))
+    for name in others:
         if options[name].value:
-            raise InputError(f"--{name} does not go with {sources[0]}; see --help.")
+            raise InputError(f"--{name} does not go with --{source}; see --help.")
     if options.budget and not options.optimizer:
         raise InputError("--budget goes with --optimizer: the other rows have the trials of their study.")
-    path = options.results or os.path.join(options.model_dir, "report")
-    if arguments:
-        run_benchmark(options, arguments[0])
-    elif options.study:
-        table = changed(options, study.load(options.study))
-        run(options, table, [options.study], options.model_dir, options.data_dir, path)
-    else:
-        run(options, grid(options), options.config, options.model_dir, options.data_dir, path)
+    if options.config:
+        run(options, grid(options), options.config)
+        return
+    table, files, only = study.load(options.study), [options.study], options.only or []
+    if options.optimizer:
+        file, name = _registered(options, table)
+        table = table.with_optimizer(name, options.budget)
+        files, only = [*files, file], only or [name]
+    if fields := experiment_flags.overrides(options):
+        table = table.with_fields(fields)
+    run(options, table.made_quick(options.data_dir) if options.quick else table, files, only)
 
 
 def grid(options: flags.FlagValues) -> Study:
@@ -113,7 +110,7 @@ def grid(options: flags.FlagValues) -> Study:
     for text in options["sweep.FIELD"].value:
         field, _, values = text.partition("=")
         texts = [value.strip() for value in values.split(";" if ";" in values else ",")]
-        if not field or "" in texts or field in swept or field == "seed":
+        if "" in texts or field in swept or field == "seed":
             raise InputError(
                 f"--sweep.{text}: expected --sweep.FIELD=VALUE,VALUE,..., as --sweep.optimizer.weight_decay=0.01,0.1, "
                 "once for each field; for seeds --seeds=0,1."
@@ -135,103 +132,34 @@ def grid(options: flags.FlagValues) -> Study:
     return table
 
 
-def changed(options: flags.FlagValues, table: Study) -> Study:
-    """A study as the flags --optimizer, --budget, --config.FIELD and --quick change it."""
-    if options.optimizer:
-        if not table.tuned:
-            raise InputError("--optimizer is for studies with trials; this one has none.")
-        file, name = _own_optimizer(options)
-        experiment.execute(file, "optimizer")
-        if name not in registry.names():
-            raise InputError(
-                f"--optimizer={options.optimizer}: the file registers no optimizer {name!r}. It calls "
-                f"tfbigbatch.optimizers.register({name!r}, CLASS) outside of its functions. "
-                + nearest(name, registry.names())
-            )
-        table = table.with_optimizer(name, options.budget)
-    if fields := experiment_flags.overrides(options):
-        table = table.with_fields(fields)
-    return table.made_quick(options.data_dir) if options.quick else table
-
-
-def _own_optimizer(options: flags.FlagValues) -> tuple[str, str]:
+def _registered(options: flags.FlagValues, table: Study) -> tuple[str, str]:
+    """The file and the name of --optimizer, which the file has registered."""
+    if not table.tuned:
+        raise InputError("--optimizer is for studies with trials; this one has none.")
     file, _, name = options.optimizer.rpartition(":")
     if not file or not name:
         raise InputError(f"--optimizer={options.optimizer}: expected FILE:NAME, as my_optimizer.py:my_optimizer.")
+    experiment.execute(file, "optimizer")
+    if name not in registry.names():
+        raise InputError(
+            f"--optimizer={options.optimizer}: the file registers no optimizer {name!r}. It calls "
+            f"tfbigbatch.optimizers.register({name!r}, CLASS) outside of its functions. "
+            + nearest(name, registry.names())
+        )
     return file, name
 
 
-def run_benchmark(options: flags.FlagValues, name: str) -> None:
-    """Runs the study of each task of a benchmark, and writes a table over all of its tasks.
-
-    The table omits tasks that are not in --tasks and whose run directories hold another config.
-
-    Raises:
-      ValueError: there is no such benchmark or task.
-    """
-    if name not in BENCHMARKS:
-        raise InputError(f"{name!r} is not a flag, and no benchmark. {nearest(name, BENCHMARKS)}")
-    file = f"{name}/study"
-    tasks = list(executed(experiment.find(file)[0]).VARIANTS)
-    running = options.tasks or tasks
-    for task in running:
-        if task not in tasks:
-            raise InputError(f"--tasks: {name} has no task {task!r}. {nearest(task, tasks)}")
-    path = options.results or os.path.join(options.model_dir, name)
-    tables = {task: changed(options, study.load(f"{file}:{task}")) for task in tasks}
-    folders = {task: os.path.join(options.model_dir, task) for task in tasks}
-    if options.results_cache:
-        # Those of all tasks, for the table over them.
-        for task, table in tables.items():
-            series.restore(table, folders[task], options.results_cache)
-
-    def write_overview() -> list[str]:
-        reports, left_out = {}, []
-        for task, table in tables.items():
-            try:
-                if table.chosen(folders[task]).entries:
-                    reports[table.title] = Report.of_study(table, folders[task])
-            except InputError:
-                # The runs of another task may be of other flags --config.FIELD.
-                if task in running:
-                    raise
-                left_out.append(task)
-        write_text(f"{path}.md", "\n".join([*overview(reports).markdown(), ""]))
-        return left_out
-
-    for task in running:
-        data_dir = os.path.join(options.data_dir, tables[task].data_folder) if options.data_dir else None
-        print(f"\n{tables[task].title}", flush=True)
-        run(options, tables[task], [f"{file}:{task}"], folders[task], data_dir, f"{path}_{task}", write_overview)
-    left_out = write_overview()
-    print(f"written  {path}.md" + (f", without {', '.join(left_out)}: runs of another config" if left_out else ""))
-
-
-def run(
-    options: flags.FlagValues,
-    table: Study,
-    sources: Sequence[str],
-    model_dir: str,
-    data_dir: str | None,
-    path: str,
-    also: Callable[[], object] = lambda: None,
-) -> None:
+def run(options: flags.FlagValues, table: Study, files: Sequence[str], only: Sequence[str] = ()) -> None:
     """Runs the selected rows of a study. Its table and results are renewed after each run, its plots at the end.
 
     Args:
       options: the flags.
       table: the study.
-      sources: the files that it is from.
-      model_dir: parent of the run directories.
-      data_dir: folder of the task's data.
-      path: of the results, without extension.
-      also: called after the tables are written.
+      files: that it is from.
+      only: names of the rows to run; () for all.
     """
-    only, sources = options.only or [], list(sources)
-    if options.optimizer:
-        file, name = _own_optimizer(options)
-        sources.append(file)
-        only = only or [name]
+    model_dir, data_dir = options.model_dir, options.data_dir
+    path = options.results or os.path.join(model_dir, "report")
     rows = table.selected(only)
 
     def write() -> list[tuple[str, Report]]:
@@ -240,21 +168,21 @@ def run(
         for where, report in reports:
             report.write_results(f"{where}.json")
             report.write_table(f"{where}.md")
-        also()
         return reports
 
     make_folder(path)
-    if options.results_cache:
-        series.restore(table, model_dir, options.results_cache)
+    cache = ResultsCache(options.results_cache) if options.results_cache else None
+    if cache:
+        series.restore(table, model_dir, cache)
     made_up = options.quick and data_dir is None
     run_entries = functools.partial(
         series.run_series,
         model_dir=model_dir,
         data_dir=data_dir,
         run=functools.partial(train.run, use_fake_data=made_up),
-        files=[experiment.find(source)[0] for source in sources],
+        files=[experiment.find(file)[0] for file in files],
         processes=options.processes,
-        results_cache=options.results_cache,
+        cache=cache,
         on_run_end=write,
         check=lambda **arguments: check(RunOptions(**arguments, use_fake_data=made_up)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from tfbigbatch.errors import InputError
@@ -155,23 +155,3 @@ class Report:
             title = f"{self.title}: steps to {self.metric.shown_target(self.target)}"
             plots.against_batch(written["updates"], self.summary, self.metric, title, self.baseline, self.target)
         return written
-
-
-def overview(reports: Mapping[str, Report]) -> Table:
-    """A row for each task, batch size and method: the final metric's mean and standard deviation, best first.
-
-    Args:
-      reports: by the title of the task.
-    """
-    lines = []
-    for title, report in reports.items():
-        metric = report.metric
-        rows = [row for row in report.summary if row["mean"] is not None]
-        for row in sorted(rows, key=lambda row: (row["batch_size"], metric.order(row["mean"]))):
-            spread = row["standard_deviation"]
-            shown = metric.shown(row["mean"]) + (f" ± {metric.shown(spread)}" if spread is not None else "")
-            batch, steps = f"{row['batch_size']:,}", f"{row['steps']:,}"
-            seeds = str(sum(value is not None for value in row["values"]))
-            lines.append([title, metric.title, batch, steps, row["name"], shown, seeds, row["tuned"]])
-    headings = ("task", "metric", "batch", "steps", "method", "mean ± s.d.", "seeds", "learning rate")
-    return Table(headings, lines, frozenset({"task", "metric", "method", "learning rate"}))

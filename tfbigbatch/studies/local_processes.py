@@ -52,25 +52,16 @@ class LocalProcesses(concurrent.futures.Executor):
         return self._threads.submit(self._run, (function, arguments, options), f"{options['model_dir']}.log")
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Waits for the calls; or cancels those that have not begun, and sends the others SIGTERM to save and end."""
+        if cancel_futures:
+            # Once each, in several calls: a second signal would interrupt the saving.
+            for process in self._running - self._told:
+                process.terminate()
+                self._told.add(process)
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
 
-    def stop(self, at_once: bool = False) -> None:
-        """Sends each running process SIGTERM, once in several calls, upon which a run saves and ends; or SIGKILL."""
-        for process in list(self._running):
-            if at_once:
-                process.kill()
-            elif process not in self._told:
-                process.terminate()
-            self._told.add(process)
-
     def _run(self, call: tuple[Any, ...], log: str) -> None:
-        """Runs a call until its process has ended.
-
-        Raises:
-          Preempted: the process was stopped by a signal, and saved.
-          RuntimeError: it ended with another exit code; the message has the log's last lines.
-          ValueError: the log cannot be written.
-        """
+        """Runs a call until its process has ended; raises Preempted where a signal stopped it."""
         with writing_errors(log):
             os.makedirs(os.path.dirname(log), exist_ok=True)
             file = open(log, "ab")
@@ -82,8 +73,7 @@ class LocalProcesses(concurrent.futures.Executor):
                 stdout=file,
                 stderr=file,
                 env=self._environment,
-                # The terminal's Ctrl-C then reaches this process alone, which passes it on as one SIGTERM: a second
-                # signal would interrupt the saving.
+                # The terminal's Ctrl-C then reaches this process alone, which passes it on as one SIGTERM.
                 start_new_session=True,
             )
         self._running.add(process)

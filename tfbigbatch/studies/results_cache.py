@@ -13,10 +13,10 @@ from typing import Any
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import DIVERGED, DONE, checked_config, checked_status, read_json, writing
+from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json, writing
+from tfbigbatch.studies.rows import ENDED
 from tfbigbatch.utils.files import MOST_BYTES, atomic_write, read_bytes, write_json, write_text, writing_errors
 
-ENDED = (DONE, DIVERGED)
 _UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -45,9 +45,7 @@ class ResultsCache:
                 rows = run["evaluations"]
                 if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                     raise TypeError("its evaluations are not a list of rows")
-                self._runs[_key(checked_config(run["started"], path)["config"])] = {
-                    part: run[part] for part in ("started", "status", "evaluations")
-                }
+                self._runs[_key(checked_config(run["started"], path)["config"])] = run
         except _UNREADABLE as error:
             raise InputError(
                 f"{path} cannot be read as a results cache ({type(error).__name__}: {error}); expected the file that "
@@ -62,11 +60,9 @@ class ResultsCache:
           config: plain nested dictionary, resolved.
 
         Returns:
-          Whether it was written.
+          True if it was written.
         """
-        if not self._runs or os.path.exists(os.path.join(directory, "config.json")):
-            return False
-        run = self._runs.get(_key(config))
+        run = None if os.path.exists(os.path.join(directory, "config.json")) else self._runs.get(_key(config))
         if run is None:
             return False
         # Of the fields of today, which readers of run directories compare.

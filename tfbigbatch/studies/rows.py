@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from ml_collections import ConfigDict
 
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.run_directory import DONE, RunDirectory
-from tfbigbatch.studies.results_cache import ENDED
+from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
 
+ENDED = (DONE, DIVERGED)
+"""The states of a run that is not run again: a diverged one would diverge again."""
 TRIAL_SEED = 100
 """The seed of all trials; the table's rows have others."""
 # Trials beyond the budget, where the best is still at an end of the range.
@@ -57,12 +58,11 @@ class TunedRow:
     """A method at a batch size, with a number of trials of its learning rate on validation data.
 
     Attributes:
-      name: of the method.
+      name, seeds: as of an `Entry`.
       config: of the runs at the chosen learning rate.
       trial: of the trials: as `config`, but evaluated on other data.
       learning_rates: the wide range that the trials begin with, rising.
       budget: number of trials.
-      seeds: of the runs at the chosen learning rate.
       folder: run directories are MODEL_DIR/FOLDER/rate-R/seed-SEED, and MODEL_DIR/FOLDER/trials/rate-R/seed-SEED.
     """
 
@@ -113,13 +113,11 @@ class TunedRow:
 
     def _loss(self, rate: float, model_dir: str) -> float | None:
         """A trial's final metric, lower is better; inf where it diverged, None where it has not ended."""
-        directory = os.path.join(model_dir, self.folder, "trials", f"rate-{rate:g}", f"seed-{TRIAL_SEED}")
-        status = RunDirectory(directory).status()
+        status = RunDirectory(self._trial(rate).directory(model_dir, TRIAL_SEED)).status()
         if status.get("status") not in ENDED:
             return None
         metric = Metric.of_task(self.trial.task, self.trial.evaluate_on)
-        value = status.get("metrics", {}).get(metric.name) if status["status"] == DONE else None
-        loss = metric.order(value)
+        loss = metric.order(status.get("metrics", {}).get(metric.name) if status["status"] == DONE else None)
         return math.inf if math.isnan(loss) else loss
 
 

@@ -10,16 +10,14 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_collections
-
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, InputError, Preempted, first_line
 from tfbigbatch.experiment.files import was_named
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.local_processes import LocalProcesses
-from tfbigbatch.studies.results_cache import ENDED, ResultsCache
-from tfbigbatch.studies.rows import Entry, TunedRow
+from tfbigbatch.studies.results_cache import ResultsCache
+from tfbigbatch.studies.rows import ENDED, Entry, TunedRow
 from tfbigbatch.studies.study import Study
 from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.signals import collecting_signals
@@ -39,23 +37,15 @@ def run_rows(rows: Sequence[Entry | TunedRow], model_dir: str, run_entries: Call
       model_dir: parent of the run directories.
       run_entries: runs some entries, and returns when they have ended.
     """
-    plain = [row for row in rows if isinstance(row, Entry)]
-    if plain:
+    if plain := [row for row in rows if isinstance(row, Entry)]:
         run_entries(plain)
     tuned = [row for row in rows if isinstance(row, TunedRow)]
     while rounds := [found for row in tuned if (found := row.next_entries(model_dir))]:
         run_entries([entry for each in itertools.zip_longest(*rounds) for entry in each if entry])
 
 
-def restore(table: Study, model_dir: str, path: str) -> None:
-    """Writes the run directories of a study's rows that a `ResultsCache` has and `model_dir` lacks.
-
-    Args:
-      table: the study.
-      model_dir: parent of the run directories.
-      path: of the cache, which need not exist.
-    """
-    cache = ResultsCache(path)
+def restore(table: Study, model_dir: str, cache: ResultsCache) -> None:
+    """Writes the run directories of a study's rows that a cache has and `model_dir` lacks."""
 
     def restored(entry: Entry) -> int:
         return sum(cache.restore(entry.directory(model_dir, s), entry.config_at(s).to_dict()) for s in entry.seeds)
@@ -63,7 +53,7 @@ def restore(table: Study, model_dir: str, path: str) -> None:
     for entry in table.entries:
         restored(entry)
     for row in table.tuned:
-        while sum(restored(entry) for entry in row.next_entries(model_dir)):
+        while sum(map(restored, row.next_entries(model_dir))):
             pass
 
 
@@ -76,14 +66,14 @@ def run_series(
     files: Sequence[str] = (),
     processes: int = 1,
     executor: concurrent.futures.Executor | None = None,
-    results_cache: str | None = None,
+    cache: ResultsCache | None = None,
     on_run_end: Callable[[], object] = lambda: None,
     check: Callable[..., object] = lambda **arguments: None,
 ) -> None:
     """Runs every entry at every seed, each in its own run directory, except those that are finished.
 
-    A diverged run counts as finished, as it would diverge again. Parallel runs pay off on one machine: two processes of
-    one thread train more images per second than one of two. Output goes to seed-SEED.log beside the run directory.
+    Parallel runs pay off on one machine: two processes of one thread train more images per second than one of two.
+    Output goes to seed-SEED.log beside the run directory.
 
     Args:
       entries: the rows.
@@ -94,27 +84,28 @@ def run_series(
       processes: number of runs at once; 1 runs them in this process, unless their `simulated_replicas` differ, since
         TensorFlow's logical CPUs are those of a process.
       executor: runs the calls, in place of `processes`; its processes see the same run directories.
-      results_cache: path of a `ResultsCache` of finished runs; those missing in `model_dir` are restored.
+      cache: keeps the runs that have ended; None for no such file.
       on_run_end: called after each run.
       check: called for each run that is not finished with the arguments of `run`, before the first begins.
 
     Raises:
       NothingRun: `check` refused a run.
-      ValueError: a directory holds a run of another config, or `results_cache` is another kind of file (nothing is
-        run); or runs failed: the message names them, and the other parallel runs were finished first.
+      ValueError: a directory holds a run of another config (nothing is run); or runs failed: the message names them,
+        and the other parallel runs were finished first.
       Preempted: SIGINT or SIGTERM was received; the runs were saved.
     """
     if processes < 1:
         raise InputError(f"--processes={processes}: expected 1 or more.")
-    series = _Series(entries, expanded(model_dir), expanded(data_dir), results_cache, on_run_end)
+    series = _Series(entries, expanded(model_dir), expanded(data_dir), cache, on_run_end)
     for each in series.waiting:
         try:
             check(**each.arguments)
         except InputError as error:
-            raise NothingRun(f"{each.name}: {error}" if len(series.planned) > 1 else str(error)) from None
-    if executor is None and processes == 1 and len({each.config.simulated_replicas for each in series.waiting}) <= 1:
+            raise NothingRun(f"{each.name}: {error}" if len(series.runs) > 1 else str(error)) from None
+    replicas = {each.arguments["config"].simulated_replicas for each in series.waiting}
+    if executor is None and processes == 1 and len(replicas) <= 1:
         for each in series.waiting:
-            print(f"\n[{len(series.done) + 1}/{len(series.planned)}] {each.name}", flush=True)
+            print(f"\n[{series.done + 1}/{len(series.runs)}] {each.name}", flush=True)
             try:
                 run(**each.arguments)
             except DivergedError as error:
@@ -127,66 +118,59 @@ def run_series(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Planned:
+class _Run:
     """One run of the series, with the arguments of `train.run`."""
 
     name: str
     arguments: dict[str, Any]
 
     @property
-    def config(self) -> ml_collections.ConfigDict:
-        return self.arguments["config"]
-
     def status(self) -> dict[str, Any]:
         return RunDirectory(self.arguments["model_dir"]).status()
 
 
 class _Series:
-    """The runs of a series: those that ended before are restored and said."""
+    """The runs of a series, and how many have ended."""
 
     def __init__(
         self,
         entries: Sequence[Entry],
         model_dir: str,
         data_dir: str | None,
-        results_cache: str | None,
+        cache: ResultsCache | None,
         on_run_end: Callable[[], object],
     ) -> None:
-        self._cache = ResultsCache(results_cache) if results_cache else None
-        self._on_run_end = on_run_end
+        self._cache, self._on_run_end = cache, on_run_end
         self._metric = Metric.of_task(entries[0].config.task, entries[0].config.evaluate_on)
-        self.planned: list[_Planned] = []
-        self.done: list[_Planned] = []
+        self.done = 0
+        self.runs: list[_Run] = []
         for entry in entries:
             for seed in entry.seeds:
                 config, directory = entry.config_at(seed), entry.directory(model_dir, seed)
                 RunDirectory(directory).check(config.to_dict())
                 arguments = {"config": config, "model_dir": directory, "data_dir": data_dir}
-                self.planned.append(_Planned(f"{entry.name} at {config.batch_size:,}, seed {seed}", arguments))
-        for each in self.planned:
-            if self._cache:
-                self._cache.restore(each.arguments["model_dir"], each.config.to_dict())
-        self.waiting = [each for each in self.planned if each.status().get("status") not in ENDED]
-        for each in self.planned:
+                self.runs.append(_Run(f"{entry.name} at {config.batch_size:,}, seed {seed}", arguments))
+        self.waiting = [each for each in self.runs if each.status.get("status") not in ENDED]
+        for each in self.runs:
             if each not in self.waiting:
                 self._say_ended(each, "finished before; nothing to do.")
 
-    def ended(self, each: _Planned) -> None:
+    def ended(self, each: _Run) -> None:
         """Says and keeps the result of a run."""
-        self._say_ended(each, f"{each.status().get('seconds', 0.0):.0f} s")
+        self._say_ended(each, f"{each.status.get('seconds', 0.0):.0f} s")
         if self._cache:
-            self._cache.keep([each.arguments["model_dir"] for each in self.planned])
+            self._cache.keep([each.arguments["model_dir"] for each in self.runs])
         self._on_run_end()
 
-    def _say_ended(self, each: _Planned, words: str) -> None:
-        self.done.append(each)
-        status = each.status()
+    def _say_ended(self, each: _Run, words: str) -> None:
+        self.done += 1
+        status = each.status
         value = status.get("metrics", {}).get(self._metric.name)
         shown = status["status"] if value is None else f"{self._metric.title} {self._metric.shown(value)}"
         self.say(each, f"{shown}, {words}")
 
-    def say(self, each: _Planned, words: str) -> None:
-        print(f"[{len(self.done)}/{len(self.planned)}] {each.name}: {words}", flush=True)
+    def say(self, each: _Run, words: str) -> None:
+        print(f"[{self.done}/{len(self.runs)}] {each.name}: {words}", flush=True)
 
 
 def _run_after_files(run: Callable[..., object], files: Sequence[str], **arguments: Any) -> object:
@@ -201,7 +185,7 @@ def _in_other_processes(
 ) -> None:
     runs = {}
     for each in series.waiting:
-        own = experiment.find(each.config.experiment)[0]
+        own = experiment.find(each.arguments["config"].experiment)[0]
         # An experiment's file that the user named here is executed there too.
         needed = [*files, own] if was_named(own) and own not in files else files
         runs[executor.submit(_run_after_files, run, needed, **each.arguments)] = each
@@ -212,36 +196,22 @@ def _in_other_processes(
             while left:
                 done, left = concurrent.futures.wait(left, _POLL, concurrent.futures.FIRST_COMPLETED)
                 for future in done:
-                    _one_ended(series, runs[future], future, failed)
+                    each, error = runs[future], future.exception()
+                    if each.status.get("status") in ENDED:
+                        series.ended(each)
+                    elif isinstance(error, Preempted):
+                        series.say(each, "stopped; it resumes from its checkpoint.")
+                    else:
+                        failed.append(f"{each.name}: {first_line(error) if error else 'not finished'}")
+                        series.say(each, str(error))
                 if signals:
-                    left = _stopped(executor, left, at_once=len(signals) > 1)
+                    executor.shutdown(wait=False, cancel_futures=True)
+                    left = {future for future in left if not future.cancelled()}
         finally:
-            # Runs are left only after an error in this process.
-            _stopped(executor, left)
+            if left:  # After an error in this process.
+                executor.shutdown(wait=False, cancel_futures=True)
     if signals:
         raise Preempted("stopped on request; the same command resumes.")
     if failed:
         logs = "\n  ".join(failed)
         raise InputError(f"{len(failed)} of {len(runs)} runs failed, and the others finished:\n  {logs}")
-
-
-def _one_ended(series: _Series, each: _Planned, future: concurrent.futures.Future[Any], failed: list[str]) -> None:
-    """Says what became of a run; a failed one is added to `failed`."""
-    error = future.exception()
-    if each.status().get("status") in ENDED:
-        series.ended(each)
-    elif isinstance(error, Preempted):
-        series.say(each, "stopped; it resumes from its checkpoint.")
-    else:
-        failed.append(f"{each.name}: {first_line(error) if error else 'not finished'}")
-        series.say(each, str(error))
-
-
-def _stopped(
-    executor: concurrent.futures.Executor, left: set[concurrent.futures.Future[Any]], at_once: bool = False
-) -> set[concurrent.futures.Future[Any]]:
-    """Cancels the runs that have not begun, and stops the others where the executor can; gives the others."""
-    left = {future for future in left if not future.cancel()}
-    if isinstance(executor, LocalProcesses):
-        executor.stop(at_once)
-    return left

@@ -11,9 +11,7 @@ A study file is Python with a function `get_study()`:
         table.add("LEGW", studies.scaled(config, 512, "legw"), seeds=(0, 1, 2))
         return table
 
-`Study.tune` adds a row with a learning rate chosen by trials.
-
-It is executed: run only files that you trust.
+`Study.tune` adds a row with a learning rate chosen by trials. The file is executed: run only files that you trust.
 """
 
 from __future__ import annotations
@@ -84,7 +82,6 @@ class Study:
       baseline: name of the row that the others are compared with; added like any other.
       target: value of the task's metric; the table shows the steps that each row takes to reach it.
       template: of a study with trials: the method that --optimizer takes after.
-      data_folder: of a benchmark's study: where its data is, within --data_dir.
       entries: the rows without trials, in the order of the table.
       tuned: those with trials, which follow them.
     """
@@ -94,7 +91,6 @@ class Study:
     baseline: str | None = None
     target: float | None = None
     template: str | None = None
-    data_folder: str = ""
     entries: list[Entry] = dataclasses.field(default_factory=list)
     tuned: list[TunedRow] = dataclasses.field(default_factory=list)
 
@@ -145,10 +141,51 @@ class Study:
             )
         self.tuned.append(TunedRow(method, copy.deepcopy(config), copy.deepcopy(trial), rates, budget, seeds, folder))
 
+    def _checked_folder(self, method: str, config: ConfigDict, seeds: tuple[int, ...]) -> str:
+        """The folder of a new row."""
+        here = f"study {self.title!r}, row {method!r} at batch {config.batch_size:,}"
+        if not seeds or len(set(seeds)) < len(seeds):
+            raise InputError(f"{here}: seeds={seeds}; expected at least one, and each once, as (0, 1, 2).")
+        # Without characters that a shell interprets.
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", method).strip("-.")
+        if not name:
+            raise InputError(f"{here}: the name holds no letter or digit; expected a method's name, as 'LEGW'.")
+        folder = f"{name}/batch-{config.batch_size}"
+        for row in self.rows():
+            if row.config.task != config.task:
+                raise InputError(f"{here}: task {config.task}, but the rows before are of {row.config.task}.")
+            if row.folder.lower() == folder.lower():
+                raise InputError(f"{here}: there is such a row already. Give it another name or batch size.")
+        return folder
+
+    def rows(self) -> list[Entry | TunedRow]:
+        """All rows, in the order of the table."""
+        return [*self.entries, *self.tuned]
+
+    def selected(self, names: Sequence[str]) -> list[Entry | TunedRow]:
+        """Some rows, in the order of the table.
+
+        Args:
+          names: METHOD, METHOD@BATCH or @BATCH, in any case; empty for all rows.
+
+        Raises:
+          ValueError: there is no such row.
+        """
+        rows = self.rows()
+        # The batch by the folder: a row made small has another one.
+        batches = [f"@{row.folder.rpartition('batch-')[2]}" for row in rows]
+        known = [(row.name, batch, row.name + batch) for row, batch in zip(rows, batches)]
+        wanted = {name.lower() for name in names}
+        for name in names:
+            if not any(name.lower() in map(str.lower, each) for each in known):
+                hint = nearest(name, [full for *_, full in known])
+                raise InputError(f"--only={name}: the study has no such row. {hint}")
+        return [row for row, each in zip(rows, known) if not names or wanted & set(map(str.lower, each))]
+
     def chosen(self, model_dir: str) -> Study:
         """The study with each tuned row at its chosen learning rate; without those that are not yet chosen."""
         chosen = [entry for row in self.tuned if (entry := row.chosen(model_dir))]
-        return Study(self.title, baseline=self.baseline, target=self.target, entries=[*self.entries, *chosen])
+        return dataclasses.replace(self, entries=[*self.entries, *chosen], tuned=[])
 
     def trials(self, model_dir: str) -> Study:
         """The trials of the tuned rows that have ended, as a study."""
@@ -172,13 +209,13 @@ class Study:
             raise InputError(f"study {self.title!r} names no template, a method that another optimizer can take after.")
         if name in {row.name for row in self.tuned}:
             raise InputError(f"study {self.title!r} has a method {name!r}; register the optimizer under another name.")
-        added = []
-        for row in self.tuned:
-            if row.name == self.template:
-                config, trial = (_overridden(each, [f"optimizer.name={name}"]) for each in (row.config, row.trial))
-                fields = {"name": name, "config": config, "trial": trial, "budget": budget or row.budget}
-                folder = row.folder.replace(row.folder.split("/")[0], name, 1)
-                added.append(dataclasses.replace(row, folder=folder, **fields))
+        own = Study(self.title, tuned=[row for row in self.tuned if row.name == self.template])
+        added = [
+            dataclasses.replace(
+                row, name=name, folder=f"{name}/{row.folder.partition('/')[2]}", budget=budget or row.budget
+            )
+            for row in own._changed(lambda config: experiment.override(config, [f"optimizer.name={name}"])).tuned
+        ]
         return dataclasses.replace(self, tuned=[*added, *self.tuned])
 
     def with_fields(self, assignments: Sequence[str]) -> Study:
@@ -197,65 +234,22 @@ class Study:
                     f"--config.{name} cannot be set for all rows of study {self.title!r}: it is what they differ in. "
                     "Write a study file of your own."
                 )
-        found = self._with_configs(lambda config: _overridden(config, assignments))
+        found = self._changed(lambda config: experiment.override(config, assignments))
         return dataclasses.replace(found, title=", ".join([self.title, *assignments]))
 
     def made_quick(self, data_dir: str | None) -> Study:
         """A study in which each row is a quick run (`experiment.quick`) at one seed, with one trial."""
-
-        def small(config: ConfigDict) -> ConfigDict:
-            config = copy.deepcopy(config)
-            experiment.quick(config, data_dir=data_dir)
-            return config
-
-        found = self._with_configs(small)
+        found = self._changed(lambda config: experiment.quick(config, data_dir=data_dir))
         entries = [dataclasses.replace(row, seeds=row.seeds[:1]) for row in found.entries]
         tuned = [dataclasses.replace(row, seeds=row.seeds[:1], budget=1) for row in found.tuned]
         return dataclasses.replace(found, entries=entries, tuned=tuned)
 
-    def _with_configs(self, change: Callable[[ConfigDict], ConfigDict]) -> Study:
-        """A study with the config of each row and trial changed by `change`."""
-        entries = [dataclasses.replace(row, config=change(row.config)) for row in self.entries]
-        tuned = [dataclasses.replace(row, config=change(row.config), trial=change(row.trial)) for row in self.tuned]
+    def _changed(self, change: Callable[[ConfigDict], object]) -> Study:
+        """A copy in which `change` has changed the config of each row and trial."""
+        entries, tuned = copy.deepcopy(self.entries), copy.deepcopy(self.tuned)
+        for config in (*(row.config for row in (*entries, *tuned)), *(row.trial for row in tuned)):
+            change(config)
         return dataclasses.replace(self, entries=entries, tuned=tuned)
-
-    def _checked_folder(self, method: str, config: ConfigDict, seeds: tuple[int, ...]) -> str:
-        """The folder of a new row."""
-        here = f"study {self.title!r}, row {method!r} at batch {config.batch_size:,}"
-        if not seeds or len(set(seeds)) < len(seeds):
-            raise InputError(f"{here}: seeds={seeds}; expected at least one, and each once, as (0, 1, 2).")
-        if not _slug(method):
-            raise InputError(f"{here}: the name holds no letter or digit; expected a method's name, as 'LEGW'.")
-        folder = f"{_slug(method)}/batch-{config.batch_size}"
-        for row in self.rows():
-            if row.config.task != config.task:
-                raise InputError(f"{here}: task {config.task}, but the rows before are of {row.config.task}.")
-            if row.folder.lower() == folder.lower():
-                raise InputError(f"{here}: there is such a row already. Give it another name or batch size.")
-        return folder
-
-    def rows(self) -> list[Entry | TunedRow]:
-        """All rows, in the order of the table."""
-        return [*self.entries, *self.tuned]
-
-    def selected(self, names: Sequence[str]) -> list[Entry | TunedRow]:
-        """Some rows.
-
-        Args:
-          names: METHOD, METHOD@BATCH or @BATCH, in any case; empty for all rows.
-
-        Raises:
-          ValueError: there is no such row.
-        """
-        chosen: list[Entry | TunedRow] = []
-        rows = self.rows()
-        for name in names:
-            found = [row for row in rows if name.lower() in _names(row)]
-            if not found:
-                known = [f"{row.name}{_at_batch(row)}" for row in rows]
-                raise InputError(f"--only={name}: the study has no such row. {nearest(name, known)}")
-            chosen.extend(found)
-        return [row for row in rows if row in chosen] if names else rows
 
 
 new = Study
@@ -273,9 +267,9 @@ def load(path: str) -> Study:
         raise InputError(
             f"--study={path}: get_study() returned {type(study).__name__}; expected a Study, as study.new."
         )
-    if not (study.entries or study.tuned):
-        raise InputError(f"--study={path}: the study has no rows; add some with its add().")
     rows = study.rows()
+    if not rows:
+        raise InputError(f"--study={path}: the study has no rows; add some with its add().")
     for config in (*(row.config for row in rows), *(row.trial for row in study.tuned)):
         # A config that the study file made by itself: the file may have registered its task.
         config.experiment = config.experiment or experiment.address(experiment.find(path)[0])
@@ -285,24 +279,3 @@ def load(path: str) -> Study:
             f"--study={path}: the baseline {study.baseline!r} is not among its rows. {nearest(study.baseline, methods)}"
         )
     return study
-
-
-def _overridden(config: ConfigDict, assignments: Sequence[str]) -> ConfigDict:
-    config = copy.deepcopy(config)
-    experiment.override(config, assignments)
-    return config
-
-
-def _slug(method: str) -> str:
-    """A name for a folder, without characters that a shell interprets."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", method).strip("-.")
-
-
-def _names(row: Entry | TunedRow) -> set[str]:
-    names = {row.name.lower(), _slug(row.name).lower()}
-    return names | {_at_batch(row)} | {name + _at_batch(row) for name in names}
-
-
-def _at_batch(row: Entry | TunedRow) -> str:
-    # By the folder: a row made tiny for a smoke has another batch size.
-    return f"@{row.folder.rpartition('batch-')[2]}"

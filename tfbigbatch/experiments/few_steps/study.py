@@ -1,8 +1,7 @@
 """A benchmark of few steps: optimizers at 16 to 64 times the batch and the same epochs, each with as many trials.
 
-    tfbigbatch study few_steps --data_dir=data --model_dir=runs/few_steps --results=results/few_steps/few_steps \\
-      --results_cache=results/few_steps/runs.jsonl.gz
-    tfbigbatch study --study=few_steps/study:ptb --data_dir=data/ptb_prepared --model_dir=runs/few_steps/ptb
+    tfbigbatch study --study=few_steps/study:ptb --data_dir=data/ptb_prepared --model_dir=runs/few_steps/ptb \\
+      --results=results/few_steps/few_steps_ptb --results_cache=results/few_steps/runs.jsonl.gz
 
 README.md has the rules, the data's commands and the costs. Measured: results/few_steps.
 """
@@ -219,7 +218,7 @@ VARIANTS = {
 
 def get_study(task: str = "ptb") -> study.Study:
     application = VARIANTS[task]
-    table = study.new(application.title, template="AdamW", data_folder=application.folder)
+    table = study.new(application.title, template="AdamW")
     for batch_size in (application.main, application.small, *application.others):
         for name, (family, optimizer) in METHODS.items():
             _tune(table, application, batch_size, name, family, optimizer)
