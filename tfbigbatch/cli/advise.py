@@ -38,7 +38,7 @@ def define_flags() -> None:
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
     batch_sizes = command.numbers("batch_size", options.batch_size, int)
-    config = experiment_flags.load(experiment_flags.required(options), options)
+    config = experiment_flags.load(options.config, options)
     check_fields(config)
     if options.init_from:
         stored_run.checkpoint_at(options.init_from)

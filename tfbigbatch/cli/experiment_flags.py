@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import ml_collections
@@ -30,41 +31,28 @@ def overrides(options: flags.FlagValues) -> list[str]:
     return list(options["config.FIELD"].value)
 
 
-def load(name: str, options: flags.FlagValues, say: Callable[[str], None] | None = None) -> ml_collections.ConfigDict:
-    """The config of an experiment with its overrides, and made small where --quick asks for it; prints what changed.
+def load(
+    name: str | None, options: flags.FlagValues, say: Callable[[str], object] = functools.partial(print, flush=True)
+) -> ml_collections.ConfigDict:
+    """The config of an experiment with its overrides, and made small where --quick asks for it; says what changed.
 
     Args:
       name: the value of --config.
       options: with the flag of `define_override`, and perhaps that of `define_quick`.
-      say: takes the lines; None to print them.
+      say: takes the lines.
 
     Raises:
-      ValueError: the file or a field cannot be used.
+      ValueError: --config is missing, or the file or a field cannot be used.
     """
-    config = experiment.load(name)
-    given = overrides(options)
-    said = experiment.override(config, given)
-    if "quick" in options and options.quick:
-        said += experiment.quick(config, data_dir=options.data_dir, keep=[text.partition("=")[0] for text in given])
-    for line in said:
-        (say or _print)(line)
-    return config
-
-
-def required(options: flags.FlagValues) -> str:
-    """The value of --config.
-
-    Raises:
-      ValueError: it is missing.
-    """
-    name: str | None = options.config
     if not name:
         raise InputError(
             "--config is missing: give an experiment file, such as experiments/digits/lstm_legw.py, or the name of one "
             "that the package ships, such as digits/lstm_legw."
         )
-    return name
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
+    config, given = experiment.load(name), overrides(options)
+    said = experiment.override(config, given)
+    if "quick" in options and options.quick:
+        said += experiment.quick(config, data_dir=options.data_dir, keep=[text.partition("=")[0] for text in given])
+    for line in said:
+        say(line)
+    return config

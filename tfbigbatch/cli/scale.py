@@ -40,7 +40,7 @@ def define_flags() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
-    config = experiment_flags.load(experiment_flags.required(options), options)
+    config = experiment_flags.load(options.config, options)
     dataset_size = options.dataset_size or tasks.get(config.task).count_examples(
         config.data.to_dict(), options.data_dir
     )

@@ -86,40 +86,56 @@ def main(arguments: Sequence[str]) -> None:
     config = config_of(options)
     if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and tf_config.is_slurm_step(os.environ):
         os.environ["TF_CONFIG"] = tf_config.slurm_tf_config(os.environ)
-    notices = PreemptionNotice(options.preemption_notice).watching
-    with _signals_outside_training(), Watchdog(stall_timeout(options)) as watchdog, worker_loss():
-        _run(
-            options,
-            config,
-            mode=options.mode,
-            strategy_name=options.strategy,
-            tpu=options.tpu,
-            profile_steps=profile_window(options),
-            mlperf_log=options.mlperf_log,
-            init_from=options.init_from,
-            extend=options.extend,
-            timings=startup.StartTimings(startup.process_age()),
-            heartbeat=watchdog.heartbeat,
-            watch_preemption=notices,
-        )
+    made_up = options.quick and options.data_dir is None
+    if options.model_dir is None and not made_up:
+        raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")
+    given: dict[str, Any] = {
+        "mode": options.mode,
+        "strategy_name": options.strategy,
+        "tpu": options.tpu,
+        "profile_steps": profile_window(options.profile_steps),
+        "mlperf_log": options.mlperf_log,
+        "init_from": options.init_from,
+        "extend": options.extend,
+        "timings": startup.StartTimings(startup.process_age()),
+        "watch_preemption": PreemptionNotice(options.preemption_notice).watching,
+    }
+    timeout = options.stall_timeout
+    if timeout is None:
+        timeout = _STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
+    # Before and after training, which has its own handlers. While TensorFlow joins the workers of a cluster no handler
+    # of Python would run: the default action ends the process there.
+    in_cluster = "TF_CONFIG" in os.environ
+    handling = contextlib.nullcontext() if in_cluster else exiting_on_signals(Preempted.exit_code)
+    with handling, Watchdog(timeout) as watchdog, worker_loss():
+        if made_up:
+            with tempfile.TemporaryDirectory() as temporary:
+                folder = options.model_dir or temporary
+                run_on_made_up_data(config, model_dir=folder, heartbeat=watchdog.heartbeat, **given)
+        else:
+            run(
+                config,
+                model_dir=options.model_dir,
+                data_dir=options.data_dir,
+                heartbeat=watchdog.heartbeat,
+                **given,
+            )
 
 
 def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
-    """The experiment's config with the overrides of --config.FIELD.
+    """The config of --config with the overrides of --config.FIELD; or that of the run in --model_dir.
+
+    The run's own counts where there is no --config, in an evaluation, and with --extend.
 
     Raises:
       ValueError: there is none, or a field is unknown or mistyped.
     """
-    if not options.config and options.model_dir:
-        return _config_of_run(options, None)
-    config = experiment_flags.load(experiment_flags.required(options), options)
-    if options.model_dir and (options.mode == "eval" or options.extend) and stored_run.content_of(options.model_dir):
-        return _config_of_run(options, config)
-    return config
-
-
-def _config_of_run(options: flags.FlagValues, given: ml_collections.ConfigDict | None) -> ml_collections.ConfigDict:
-    """The config that the run in --model_dir has stored, with the overrides; `given` is that of --config, if any."""
+    given = None
+    if options.config or not options.model_dir:
+        given = experiment_flags.load(options.config, options)
+        continues = options.mode == "eval" or options.extend
+        if not (options.model_dir and continues and stored_run.content_of(options.model_dir)):
+            return given
     assignments = experiment_flags.overrides(options)
     if options.extend and given is not None:
         assignments.append(f"duration={given.duration}")
@@ -129,42 +145,15 @@ def _config_of_run(options: flags.FlagValues, given: ml_collections.ConfigDict |
     return config
 
 
-def profile_window(options: flags.FlagValues) -> tuple[int, int] | None:
+def profile_window(texts: Sequence[str] | None) -> tuple[int, int] | None:
     """(first, last) step of --profile_steps, or None.
 
     Raises:
       ValueError: it is something else.
     """
-    text = options.profile_steps
-    if text is None:
+    if texts is None:
         return None
-    window = command.numbers("profile_steps", text, int)
+    window = command.numbers("profile_steps", texts, int)
     if len(window) != 2 or not 0 <= window[0] < window[1]:
-        raise InputError(f"--profile_steps={','.join(text)}: expected FIRST,LAST with 0 <= FIRST < LAST, as 10,20.")
+        raise InputError(f"--profile_steps={','.join(texts)}: expected FIRST,LAST with 0 <= FIRST < LAST, as 10,20.")
     return window[0], window[1]
-
-
-def stall_timeout(options: flags.FlagValues) -> float:
-    """Seconds without progress after which the process ends; 0 for no limit."""
-    if options.stall_timeout is not None:
-        return options.stall_timeout
-    return _STALL_TIMEOUT if os.environ.get("TF_CONFIG") else 0.0
-
-
-def _signals_outside_training() -> contextlib.AbstractContextManager[None]:
-    """Signal handling before and after training; during training, StopOnSignal handles them."""
-    if "TF_CONFIG" in os.environ:
-        # While TensorFlow joins the workers no Python handler would run: the default action ends the process. The wait
-        # for them before it has handlers of its own.
-        return contextlib.nullcontext()
-    return exiting_on_signals(Preempted.exit_code)
-
-
-def _run(options: flags.FlagValues, config: ml_collections.ConfigDict, **given: Any) -> None:
-    if options.quick and options.data_dir is None:
-        with tempfile.TemporaryDirectory() as temporary:
-            run_on_made_up_data(config, model_dir=options.model_dir or temporary, **given)
-    elif options.model_dir is None:
-        raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")
-    else:
-        run(config, model_dir=options.model_dir, data_dir=options.data_dir, **given)

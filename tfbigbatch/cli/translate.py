@@ -3,19 +3,19 @@
     tfbigbatch translate --model_dir=runs/multi30k --input=test.en --output=test.de
 
 The text is detokenized, with one sentence per line and single spaces, and so is the translation; an empty line stays
-empty. The run directory is all that is needed: the newest checkpoint, or that of --step, and the vocabulary that the
-run stores. Beam search and penalties default to those of the run's evaluations; --beam_size=1 is greedy search. The
-output file appears only when it is complete.
+empty, and a sentence longer than --max_length is cut there, and counted. The run directory is all that is needed: the
+newest checkpoint, or that of --step, and the vocabulary that the run stores. Beam search and penalties default to those
+of the run's evaluations; --beam_size=1 is greedy search. The output file appears only when it is complete.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
-import dataclasses
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 # Batches that are held in memory and sorted by length together.
 _BLOCK = 50
-# Lines that are checked together.
-_CHECKED = 1000
 # Shortest padded length; the others are its doublings.
 _SHORTEST = 16
 # Flags that default to the values of the run's evaluations.
@@ -54,10 +52,7 @@ def define_flags() -> None:
     flags.DEFINE_float("length_penalty", None, "Exponent of GNMT's length normalization; 0 for none.", lower_bound=0)
     flags.DEFINE_float("coverage_penalty", None, "Factor of GNMT's coverage penalty; 0 for none.", lower_bound=0)
     flags.DEFINE_integer("max_decoded", None, "Largest number of tokens in a translation.", lower_bound=1)
-    flags.DEFINE_integer(
-        "max_length", 150, "Largest number of tokens in a sentence; a longer one is an error.", lower_bound=1
-    )
-    flags.DEFINE_bool("cut", False, "Truncate sentences longer than --max_length instead of failing.")
+    flags.DEFINE_integer("max_length", 150, "Number of tokens at which longer sentences are cut.", lower_bound=1)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -74,28 +69,13 @@ def main(arguments: Sequence[str]) -> None:
     search = {name: flag[name].value for name in _SEARCH if flag[name].value is not None}
     translator = Translator(trained, flag.batch_size, flag.max_length, **search)
     started = time.perf_counter()
-    counts = translator.translate_file(flag.input, flag.output, cut=flag.cut)
+    counts = translator.translate_file(flag.input, flag.output)
     seconds = time.perf_counter() - started
     print(
-        f"translated  {counts.lines:,} lines ({counts.empty:,} empty, {counts.cut:,} cut) in {seconds:.1f} s, "
-        f"{counts.lines / seconds:.1f} a second"
+        f"translated  {counts['lines']:,} lines ({counts['empty']:,} empty, {counts['cut']:,} cut) in {seconds:.1f} s, "
+        f"{counts['lines'] / seconds:.1f} a second"
     )
     print(f"written     {flag.output}")
-
-
-@dataclasses.dataclass
-class Counts:
-    """Counts of the lines of a text.
-
-    Attributes:
-      lines: all, equal to the lines of the translation.
-      empty: lines without a word, with empty translations.
-      cut: sentences truncated to `max_length` tokens.
-    """
-
-    lines: int = 0
-    empty: int = 0
-    cut: int = 0
 
 
 class Translator:
@@ -128,10 +108,10 @@ class Translator:
 
         self._search = tokens_of
 
-    def translate(self, lines: list[str]) -> list[str]:
-        """The translations of some lines, in their order; a line without a word gives an empty one."""
-        sentences = [ids[: self._max_length] for ids in self._vocabulary.ids(list(map(normalised, lines)))]
-        found = [""] * len(lines)
+    def translate(self, sentences: list[list[int]]) -> list[str]:
+        """The translations of sentences, which are lists of tokens, in their order; that of an empty one is empty."""
+        sentences = [ids[: self._max_length] for ids in sentences]
+        found = [""] * len(sentences)
         # Sentences of similar length share a batch.
         order = sorted((row for row, ids in enumerate(sentences) if ids), key=lambda row: len(sentences[row]))
         for first in range(0, len(order), self._batch_size):
@@ -154,25 +134,28 @@ class Translator:
         ids[np.arange(self._batch_size), lengths - 1] = END
         return ids, lengths
 
-    def translate_file(self, source: str, target: str, *, cut: bool = False) -> Counts:
-        """Translates a text line by line.
-
-        The text is checked before the first translation. The target file appears only when it is complete.
+    def translate_file(self, source: str, target: str) -> collections.Counter[str]:
+        """Translates a text line by line. The target file appears only when it is complete.
 
         Args:
           source: path of a UTF-8 text, perhaps compressed as .gz; lines end at a line feed.
           target: path of the translation; an existing file is replaced.
-          cut: truncate sentences that are too long; otherwise they are errors.
+
+        Returns:
+          The number of 'lines'; of those 'empty' without a word, and of those 'cut' at `max_length` tokens.
 
         Raises:
-          ValueError: the text cannot be read, a line is not UTF-8 or too long, or the translation cannot be written.
+          ValueError: the text cannot be read, a line is not UTF-8, or the translation cannot be written.
         """
-        counts = self._checked(source, cut)
+        texts, counts = text_files.lines(source), collections.Counter(lines=0)
 
         def write(file: BinaryIO) -> None:
-            with processes.progress_bar(counts.lines, 0, " lines") as progress:
-                for lines in _blocks(source, _BLOCK * self._batch_size):
-                    file.write("".join(f"{line}\n" for line in self.translate(lines)).encode())
+            with processes.progress_bar(None, 0, " lines") as progress:
+                while lines := list(itertools.islice(texts, _BLOCK * self._batch_size)):
+                    sentences = self._vocabulary.ids(list(map(normalised, lines)))
+                    file.write("".join(f"{line}\n" for line in self.translate(sentences)).encode())
+                    cut = sum(len(ids) > self._max_length for ids in sentences)
+                    counts.update(lines=len(lines), empty=sum(not ids for ids in sentences), cut=cut)
                     progress.update(len(lines))
 
         try:
@@ -184,24 +167,3 @@ class Translator:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(f"{target}.part")
         return counts
-
-    def _checked(self, source: str, cut: bool) -> Counts:
-        """The counts of a text's lines; raises ValueError where it cannot be translated."""
-        counts, most = Counts(), self._max_length
-        for lines in _blocks(source, _CHECKED):
-            for number, ids in enumerate(self._vocabulary.ids(list(map(normalised, lines))), counts.lines + 1):
-                counts.empty += not ids
-                counts.cut += len(ids) > most
-                if counts.cut and not cut:
-                    raise InputError(
-                        f"{source}, line {number}: {len(ids):,} pieces, more than --max_length={most}. Is it one "
-                        "sentence? Split it, raise --max_length, or pass --cut to translate its beginning."
-                    )
-            counts.lines += len(lines)
-        return counts
-
-
-def _blocks(source: str, size: int) -> Iterator[list[str]]:
-    """Lists of `size` lines of a text."""
-    lines = text_files.lines(source)
-    return iter(lambda: list(itertools.islice(lines, size)), [])
