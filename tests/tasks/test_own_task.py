@@ -49,7 +49,7 @@ def test_it_is_trained_resumed_reported_and_measured(tmp_path, file):
     assert os.path.exists(tmp_path / "report.html") and "experiment=" not in known.stdout
     os.rename(file, f"{file}.away")
     copied = preloaded.run(*arguments)
-    copy = f"{runs}/one/{experiment.COPY}"
+    copy = f"{runs}/one/experiment.py"
     assert copied.returncode == 1
     said = " ".join(copied.stderr.split())
     assert f"{file}, which is executed only if you name it" in said and copy in said and "--register=FILE" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import ml_collections
@@ -32,7 +31,7 @@ def overrides(options: flags.FlagValues) -> list[str]:
 
 
 def load(
-    name: str | None, options: flags.FlagValues, say: Callable[[str], object] = functools.partial(print, flush=True)
+    name: str | None, options: flags.FlagValues, say: Callable[[str], object] = print
 ) -> ml_collections.ConfigDict:
     """The config of an experiment with its overrides, and made small where --quick asks for it; says what changed.
 

@@ -17,10 +17,10 @@ from typing import Any
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import files
-from tfbigbatch.utils.files import read_bytes, read_json, reading_errors, write_json
+from tfbigbatch.utils.files import read_bytes, reading_errors, write_text
 
-COPY = "experiment.py"
-"""Name of the copy in a run directory."""
+# Name of the copy in a run directory.
+_COPY = "experiment.py"
 
 
 def register_task_of(config: Mapping[str, Any], run_directory: str | None = None) -> None:
@@ -33,10 +33,14 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
     Raises:
       ValueError: the file may not be executed, it raises, or it does not register the task.
     """
-    task, remembered = config.get("task"), config.get("experiment") or ""
-    if not isinstance(task, str) or not isinstance(remembered, str) or _is_known(task, config.get("model")):
+    task, model = config.get("task"), config.get("model")
+    if not isinstance(task, str):
         return
-    path = _found(remembered, run_directory)
+    if task in tasks.names():
+        models = tasks.get(task).models
+        if not models or not hasattr(model, "get") or model.get("name") in models:
+            return
+    path = _found(config.get("experiment"), run_directory)
     if path is None:
         return
     files.execute(path)
@@ -45,14 +49,6 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
             f"{path} does not register the task {task!r} of the run {run_directory or ''}; it registers "
             f"{', '.join(tasks.registered()) or 'none'}. Name the file that does: --register=FILE."
         )
-
-
-def _is_known(task: str, model: Any) -> bool:
-    """True if a task is registered, with its model where it has several by name."""
-    if task not in tasks.names():
-        return False
-    models = tasks.get(task).models
-    return not models or not hasattr(model, "get") or model.get("name") in models
 
 
 def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
@@ -65,7 +61,7 @@ def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
     Raises:
       ValueError: the file may not be executed, or `get_callbacks` returns something else, or raises.
     """
-    path = _found(config.get("experiment") or "", run_directory)
+    path = _found(config.get("experiment"), run_directory)
     function = getattr(files.executed(path), "get_callbacks", None) if path else None
     if function is None:
         return []
@@ -84,20 +80,20 @@ def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
 def record(config: Mapping[str, Any], run_directory: str) -> None:
     """Records that this user trains a run with an experiment file that this process executed.
 
-    The record, a small file in the user's folder of states ($XDG_STATE_HOME, ~/.local/state), lets later commands on
+    The record, an empty file in the user's folder of states ($XDG_STATE_HOME, ~/.local/state), lets later commands on
     the run execute the file without its being named again. Without a folder to write to there is none.
 
     Args:
       config: of the run.
       run_directory: of the run, which exists.
     """
-    path, run = _path(config.get("experiment")), os.path.realpath(run_directory)
-    if not files.was_named(path) or _is_inside(path, files.SHIPPED) or _is_inside(path, run):
+    path = _path(config.get("experiment"))
+    if not files.was_named(path) or _is_inside(path, files.SHIPPED) or _is_inside(path, run_directory):
         return
-    place = _record_of(run, path)
+    place = _record_of(run_directory, path)
     with contextlib.suppress(OSError, InputError):
         os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-        write_json(place, {"run": run, "experiment": os.path.realpath(path)})
+        write_text(place, "")
 
 
 def _found(remembered: Any, run_directory: str | None) -> str | None:
@@ -107,15 +103,14 @@ def _found(remembered: Any, run_directory: str | None) -> str | None:
       ValueError: there is one, or its copy, and nothing says that the user wants it executed.
     """
     path = _path(remembered)
-    copy = os.path.join(run_directory, COPY) if run_directory else ""
-    if named := next((file for file in (path, copy) if files.was_named(file)), None) or files.named_as(path):
+    copy = os.path.join(run_directory, _COPY) if run_directory else ""
+    if named := files.named_as(path) or (copy if files.was_named(copy) else None):
         return named
     is_own = bool(copy) and os.path.lexists(copy)
-    if not is_own and path:
-        # Another checkout of the package may have trained the run; what this one ships is at hand.
-        shipped = os.path.join(files.SHIPPED, *path.split(os.sep)[-2:])
-        if os.path.isfile(shipped):
-            return shipped
+    # Another checkout of the package may have trained the run; what this one ships is at hand.
+    shipped = os.path.join(files.SHIPPED, *path.split(os.sep)[-2:])
+    if path and not is_own and os.path.isfile(shipped):
+        return shipped
     if os.path.isfile(path) and run_directory and _was_run_here(path, run_directory):
         return path
     if not is_own and not os.path.isfile(path):
@@ -132,9 +127,8 @@ def _path(remembered: Any) -> str:
     """The absolute path in a config's field `experiment`, without an argument; of a name that the package ships its."""
     if not isinstance(remembered, str) or not remembered:
         return ""
-    path, _ = files.split(remembered)
     # What is relative may lie beside anything; the trainer writes absolute paths alone, and studies shipped names.
-    return path if os.path.isabs(path) else os.path.join(files.SHIPPED, path)
+    return os.path.join(files.SHIPPED, files.split(remembered)[0])
 
 
 def _is_inside(path: str, folder: str) -> bool:
@@ -142,33 +136,31 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def _was_run_here(path: str, run_directory: str) -> bool:
-    """True if this user trained the run with the file, and both are the user's own."""
-    run = os.path.realpath(run_directory)
-    place = _record_of(run, path)
+    """True if this user trained the run with the file, and the file, the run and the record are the user's own."""
     try:
-        owners = {os.stat(each).st_uid for each in (path, run, place)}
-        recorded = read_json(place) == {"run": run, "experiment": os.path.realpath(path)}
-        return recorded and owners == {os.getuid()} and not _is_inside(path, run)
-    except (OSError, InputError):
+        owners = {os.stat(each).st_uid for each in (path, run_directory, _record_of(run_directory, path))}
+    except OSError:
         return False
+    return owners == {os.getuid()} and not _is_inside(path, run_directory)
 
 
-def _record_of(run: str, path: str) -> str:
-    """The place of the record of a run directory, a real path, and its experiment file."""
+def _record_of(run_directory: str, path: str) -> str:
+    """The place of the record of a run directory and its experiment file: its name is a hash of both."""
     home = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(home):
         home = os.path.expanduser(os.path.join("~", ".local", "state"))
-    key = hashlib.sha256(f"{run}\0{os.path.realpath(path)}".encode(errors="surrogateescape")).hexdigest()
-    return os.path.join(home, "tfbigbatch", "runs", f"{key[:32]}.json")
+    pair = "\0".join(map(os.path.realpath, (run_directory, path)))
+    key = hashlib.sha256(pair.encode(errors="surrogateescape")).hexdigest()
+    return os.path.join(home, "tfbigbatch", "runs", key)
 
 
 def copy_of(config: Mapping[str, Any]) -> dict[str, bytes]:
-    """The copy of the experiment file that a run directory keeps, by name; {} for a file of this package.
+    """The copy of the experiment file that a run directory keeps, by name.
 
-    Of a file that was not named to this process there is none.
+    There is none of a file of this package, nor of one that was not named to this process.
     """
     path = _path(config.get("experiment"))
     if not files.was_named(path) or _is_inside(path, files.SHIPPED):
         return {}
     with reading_errors(path):
-        return {COPY: read_bytes(path)}
+        return {_COPY: read_bytes(path)}
