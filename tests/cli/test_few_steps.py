@@ -15,9 +15,8 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
         file, source = re.search(r"```python\n# (\S+)\n(.*?)```", page.read(), re.DOTALL).groups()
     (tmp_path / file).write_text(source)
     arguments = [
-        "--study=few_steps/study:mnist",
+        f"--study={tmp_path}/{file}:mnist",
         "--quick",
-        f"--optimizer={tmp_path}/{file}:my_nadam",
         "--only=my_nadam@60000",
         f"--model_dir={tmp_path}/runs",
         f"--results={tmp_path}/results/mnist",

@@ -10,9 +10,6 @@ Either a study file gives the runs, --study, or experiments do, --config, each o
 or the name of a file that the package ships. `few_steps/study` is a benchmark, with a study for each of its tasks
 (experiments/few_steps/README.md).
 
-Where a study's learning rates are chosen by trials, --optimizer=FILE:NAME adds the rows of an optimizer of yours, which
-FILE registers, and --budget is the number of their trials.
-
 --config.FIELD=VALUE sets a field of all experiments, as --config.mixed_precision=float32 of all rows of a study on a
 processor without instructions for bfloat16. --sweep.FIELD=VALUE,VALUE,... tries several values, and more of these flags
 all combinations; a value that has commas itself is parted by semicolons, as --sweep.model.blocks='1,1;2,2'.
@@ -33,8 +30,7 @@ from absl import flags
 
 from tfbigbatch import experiment, train
 from tfbigbatch.cli import experiment_flags
-from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.optimizers import registry
+from tfbigbatch.errors import InputError
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import series, study
 from tfbigbatch.studies.results_cache import ResultsCache
@@ -48,12 +44,6 @@ def define_flags() -> None:
     flags.DEFINE_string("study", None, "Study file.")
     flags.DEFINE_list(
         "only", None, "With a study: run only these rows, METHOD, METHOD@BATCH or @BATCH; the table shows all."
-    )
-    flags.DEFINE_string(
-        "optimizer", None, "With a study: FILE:NAME, an optimizer that FILE registers. Only its rows are run."
-    )
-    flags.DEFINE_integer(
-        "budget", None, "With --optimizer: trials of its learning rate. Default: the study's.", lower_bound=1
     )
     flags.DEFINE_list("config", None, "Experiments to compare, in the order of the table.")
     experiment_flags.define_override()
@@ -85,23 +75,16 @@ def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
     if bool(options.study) == bool(options.config):
         raise InputError("expected either --study=FILE or --config=FILE,...; see --help.")
-    source, others = ("study", ("seeds", "sweep.FIELD")) if options.study else ("config", ("only", "optimizer"))
-    for name in others:
+    for name in ("seeds", "sweep.FIELD") if options.study else ("only",):
         if options[name].value:
-            raise InputError(f"--{name} does not go with --{source}; see --help.")
-    if options.budget and not options.optimizer:
-        raise InputError("--budget goes with --optimizer: the other rows have the trials of their study.")
+            raise InputError(f"--{name} does not go with --{'study' if options.study else 'config'}; see --help.")
     if options.config:
         run(options, grid(options), options.config)
         return
-    table, files, only = study.load(options.study), [options.study], options.only or []
-    if options.optimizer:
-        file, name = _registered(options, table)
-        table = table.with_optimizer(name, options.budget)
-        files, only = [*files, file], only or [name]
+    table = study.load(options.study)
     if fields := experiment_flags.overrides(options):
         table = table.with_fields(fields)
-    run(options, table.made_quick(options.data_dir) if options.quick else table, files, only)
+    run(options, table.made_quick(options.data_dir) if options.quick else table, [options.study])
 
 
 def grid(options: flags.FlagValues) -> Study:
@@ -132,35 +115,11 @@ def grid(options: flags.FlagValues) -> Study:
     return table
 
 
-def _registered(options: flags.FlagValues, table: Study) -> tuple[str, str]:
-    """The file and the name of --optimizer, which the file has registered."""
-    if not table.tuned:
-        raise InputError("--optimizer is for studies with trials; this one has none.")
-    file, _, name = options.optimizer.rpartition(":")
-    if not file or not name:
-        raise InputError(f"--optimizer={options.optimizer}: expected FILE:NAME, as my_optimizer.py:my_optimizer.")
-    experiment.execute(file, "optimizer")
-    if name not in registry.names():
-        raise InputError(
-            f"--optimizer={options.optimizer}: the file registers no optimizer {name!r}. It calls "
-            f"tfbigbatch.optimizers.register({name!r}, CLASS) outside of its functions. "
-            + nearest(name, registry.names())
-        )
-    return file, name
-
-
-def run(options: flags.FlagValues, table: Study, files: Sequence[str], only: Sequence[str] = ()) -> None:
-    """Runs the selected rows of a study. Its table and results are renewed after each run, its plots at the end.
-
-    Args:
-      options: the flags.
-      table: the study.
-      files: that it is from.
-      only: names of the rows to run; () for all.
-    """
+def run(options: flags.FlagValues, table: Study, files: Sequence[str]) -> None:
+    """Runs the rows of --only of a study, which is from `files`; renews its table after each run, plots at the end."""
     model_dir, data_dir = options.model_dir, options.data_dir
     path = options.results or os.path.join(model_dir, "report")
-    rows = table.selected(only)
+    rows = table.selected(options.only or [])
 
     def write() -> list[tuple[str, Report]]:
         parts = {path: table.chosen(model_dir), f"{path}_trials": table.trials(model_dir)}

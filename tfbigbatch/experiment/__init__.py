@@ -3,6 +3,7 @@
 A file is executed: name only files that you trust.
 """
 
+# The names of __all__ are for experiment files and scripts, the others for the package itself.
 # ruff: noqa: F401
 
 from tfbigbatch.experiment.fields import (
@@ -20,3 +21,5 @@ from tfbigbatch.experiment.overrides import compared, differences, flat, overrid
 from tfbigbatch.experiment.quick import MADE_UP_STEPS, quick
 from tfbigbatch.experiment.recipe import batch_ramp, phases, scaled_recipe, tuned_recipe
 from tfbigbatch.experiment.remembered import callbacks_of, copy_of, register_task_of
+
+__all__ = ["Config", "choose", "execute", "load", "new", "override", "quick", "shipped", "variant_of"]
