@@ -23,7 +23,6 @@ from tfbigbatch.scaling.batch_ramp import RAMP_RULES
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.schedules.durations import parsed
 from tfbigbatch.studies.rows import Entry
-from tfbigbatch.tasks.base import Task
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.files import writing_errors
 
@@ -54,16 +53,12 @@ class BranchPoint:
 
 
 class BranchedRun:
-    """A run with checkpoints along its training.
-
-    Args:
-      model_dir: the run directory.
-      data_dir: folder of the task's data; None for the one that the run remembers.
+    """The run of a run directory, with checkpoints along its training.
 
     Attributes:
       config: of the run.
       dataset_size: examples in an epoch.
-      data_dir: of its data.
+      data_dir: folder of the task's data: the argument, or the one that the run remembers.
 
     Raises:
       ValueError: the directory holds no run or no checkpoint; or its batch changes during the run.
@@ -76,22 +71,19 @@ class BranchedRun:
         self.model_dir = model_dir
         self.config = stored_run.config_of(model_dir)
         self.data_dir = stored_run.data_dir_of(model_dir) if data_dir is None else data_dir
-        experiment.register_task_of(self.config, model_dir)
         if self.config.phases or self.config.ramp.name != "none":
             raise InputError(
                 f"{model_dir}: a run with phases or a batch ramp. Expected one with a single batch size, the smallest "
                 "of interest."
             )
-        self._phase = phases.phases_of(self.config, self._task, 1)[0]
+        model, data = self.config.model.to_dict(), self.config.data.to_dict()
+        task = tasks.get(self.config.task)(model=model, data=data, data_dir=self.data_dir, use_fake_data=False)
+        self._phase = phases.phases_of(self.config, lambda fields: task, 1)[0]
         self.dataset_size = self._phase.examples_in_epoch
         folder = RunDirectory(model_dir).checkpoints
         self._paths = {checkpoint_files.step_of(path): path for path in checkpoint_files.paths(folder)}
         if not self._paths:
             raise InputError(f"{model_dir} holds no checkpoint.")
-
-    def _task(self, fields: ml_collections.ConfigDict) -> Task:
-        model, data = fields.model.to_dict(), fields.data.to_dict()
-        return tasks.get(fields.task)(model=model, data=data, data_dir=self.data_dir, use_fake_data=False)
 
     @property
     def fingerprint(self) -> str:
@@ -120,16 +112,19 @@ class BranchedRun:
         Raises:
           ValueError: there is no checkpoint at a step, or none can be branched from.
         """
-        known = sorted(self._paths)
+        known, peak = sorted(self._paths), self._phase.plan.scaled.learning_rate
         for step in steps:
             if step not in self._paths:
                 shown = ", ".join(map(str, known))
                 raise InputError(f"--steps={step}: {self.model_dir} has checkpoints at {shown} only.")
-        peak = self._phase.plan.scaled.learning_rate
-        found = [point for point in map(self._point, steps or known) if steps or point.learning_rate > 0.01 * peak]
-        if self._phase.task.carries_state:
+        found = []
+        for step in steps or known:
+            examples, rate = step * self.config.batch_size, float(self._phase.plan.learning_rate(step))
+            point = BranchPoint(step, examples, examples / self.dataset_size, rate, self._paths[step])
             # Streams can be cut for a larger batch with an epoch only.
-            found = [point for point in found if math.isclose(point.epoch, round(point.epoch))]
+            can_branch = not self._phase.task.carries_state or math.isclose(point.epoch, round(point.epoch))
+            if can_branch and (steps or rate > 0.01 * peak):
+                found.append(point)
         if not found:
             raise InputError(
                 f"{self.model_dir}: no checkpoint to branch from; there are those of steps {known}, and streams branch "
@@ -139,11 +134,6 @@ class BranchedRun:
         if len(found) > most and not steps:
             found = [found[round(index * (len(found) - 1) / max(1, most - 1))] for index in range(most)]
         return found
-
-    def _point(self, step: int) -> BranchPoint:
-        examples = step * self.config.batch_size
-        rate = float(self._phase.plan.learning_rate(step))
-        return BranchPoint(step, examples, examples / self.dataset_size, rate, self._paths[step])
 
     def batch_sizes(self, examples: int) -> list[int]:
         """Doublings of the run's batch for branches of as many examples, up to the eighth part of them."""
@@ -191,50 +181,48 @@ class BranchedRun:
                 f"--examples={examples!r}: {length:,} examples are {length // sizes[-1]} steps at batch {sizes[-1]:,}; "
                 f"expected {_FEWEST_STEPS} or more. Give longer branches, or smaller batch sizes."
             )
-        return [
-            Entry(
-                f"branch of step {point.step:,} with batch {size:,}, run",
-                self._branch(point, size, length, rule, decay),
-                tuple(seeds),
-                f"step-{point.step}/batch-{size}",
-            )
-            for size in sizes
-        ]
+        entries = []
+        for size in sizes:
+            config = self._branch(point, length, decay)
+            if size > own:
+                config.ramp.update({"name": "growth", "growth": ((f"{point.step} steps", size),), "rule": rule})
+            name, folder = f"branch of step {point.step:,} with batch {size:,}, run", f"step-{point.step}/batch-{size}"
+            entries.append(Entry(name, config, tuple(seeds), folder))
+        return entries
 
-    def _branch(
-        self, point: BranchPoint, batch_size: int, length: int, rule: str, decay: str
-    ) -> ml_collections.ConfigDict:
+    def _branch(self, point: BranchPoint, length: int, decay: str) -> ml_collections.ConfigDict:
+        """The config of the branch at the run's own batch."""
         config = copy.deepcopy(self.config)
-        # Not the file's own seed, callbacks or target: a branch is measured at its end.
-        config.experiment, config.stop_at_target = "", 0.0
-        config.duration = f"{point.examples + length} examples"
-        config.evaluate_every = config.checkpoint_every = "0 steps"
-        config.log_every, config.steps_per_execution = f"{max(1, length // 8)} examples", 1
-        config.keep_best = config.date.enabled = False
-        config.divergence.rollbacks = 0
-        for name in ("noise_scale", "sharpness", "layers"):
-            config.instruments[name].enabled = False
         # The moments and the weight decay of the run, at its own batch.
         with config.optimizer.unlocked(), config.optimizer.ignore_type():
             config.optimizer.update(self._phase.plan.scaled.optimizer)
-        config.schedule.update(
+        return experiment.set_fields(
+            config,
             {
-                "moments": "none",
-                "weight_decay": "none",
-                "batch_size": config.batch_size,
-                "learning_rate": point.learning_rate,
-                "warmup_epochs": 0.0,
-                "warmup": "",
-                "rule": "none",
-                "decay": decay,
-                "end": 0.0,
-                "start": f"{point.step} steps",
-            }
+                # Not the file's own seed, callbacks or target: a branch is measured at its end.
+                "experiment": "",
+                "stop_at_target": 0.0,
+                "duration": f"{point.examples + length} examples",
+                "evaluate_every": "0 steps",
+                "checkpoint_every": "0 steps",
+                "log_every": f"{max(1, length // 8)} examples",
+                "steps_per_execution": 1,
+                "keep_best": False,
+                "date.enabled": False,
+                "divergence.rollbacks": 0,
+                **{f"instruments.{name}.enabled": False for name in ("noise_scale", "sharpness", "layers")},
+                "schedule.moments": "none",
+                "schedule.weight_decay": "none",
+                "schedule.batch_size": config.batch_size,
+                "schedule.learning_rate": point.learning_rate,
+                "schedule.warmup_epochs": 0.0,
+                "schedule.warmup": "",
+                "schedule.rule": "none",
+                "schedule.decay": decay,
+                "schedule.end": 0.0,
+                "schedule.start": f"{point.step} steps",
+            },
         )
-        if batch_size > config.batch_size:
-            growth = ((f"{point.step} steps", batch_size),)
-            config.ramp.update({"name": "growth", "growth": growth, "rule": rule})
-        return config
 
 
 def run_branch(
@@ -245,17 +233,11 @@ def run_branch(
     run: Callable[..., dict[str, Any]],
     **options: Any,
 ) -> dict[str, Any]:
-    """Runs a branch from a checkpoint of another run, and removes its own checkpoints at the end.
+    """Runs a branch in `model_dir` from a checkpoint of another run, and removes its own checkpoints at the end.
 
     Args:
-      config: of `BranchedRun.branches`.
-      model_dir: of the branch.
+      config, model_dir, options: arguments of `run`, which is `tfbigbatch.train.run`.
       checkpoint: that it begins from.
-      run: `tfbigbatch.train.run`.
-      options: further arguments of `run`.
-
-    Raises:
-      ValueError: the checkpoint cannot be read or copied.
     """
     folder = RunDirectory(model_dir).checkpoints
     if not checkpoint_files.paths(folder):
