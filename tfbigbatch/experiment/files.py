@@ -47,14 +47,9 @@ def find(experiment: str) -> tuple[str, str | None]:
     'experiments/bert/lamb.py:32k' is a path with an argument; 'bert/lamb:32k' and 'bert/lamb.py:32k' are the same by
     name. A path that exists is preferred to a name.
     """
-    experiment = expanded(experiment)
-    path, argument = split(experiment)
-    candidates = [path]
-    if not os.path.isabs(path):
-        name = path if path.endswith(".py") else f"{path}.py"
-        candidates += [os.path.join(SHIPPED, name), os.path.join(SHIPPED, name.removeprefix("experiments/"))]
-    found = next((candidate for candidate in candidates if os.path.isfile(candidate)), path)
-    return found, argument
+    path, argument = split(expanded(experiment))
+    shipped = os.path.join(SHIPPED, path.removeprefix("experiments/").removesuffix(".py") + ".py")
+    return (shipped if not os.path.isfile(path) and os.path.isfile(shipped) else path), argument
 
 
 def split(experiment: str) -> tuple[str, str | None]:
@@ -69,7 +64,7 @@ def shipped() -> list[str]:
     for path in sorted(glob.glob(os.path.join(glob.escape(SHIPPED), "*", "*.py"))):
         name = os.path.relpath(path, SHIPPED).removesuffix(".py")
         if not os.path.basename(path).startswith("study"):
-            variants = getattr(_module(path, "config", ""), "VARIANTS", None)
+            variants = getattr(_module(path, "config"), "VARIANTS", None)
             names += [f"{name}:{variant}" for variant in variants] if variants else [name]
     return names
 
@@ -84,7 +79,7 @@ def load(experiment: str) -> ml_collections.ConfigDict:
       ValueError: there is no such file, it sets a field that does not exist or with a wrong type, takes no such
         argument, or has no `get_config`.
     """
-    config = call(experiment, "get_config", flag="config", example="digits/lstm_legw")
+    config = call(experiment, "get_config", flag="config")
     if not isinstance(config, ml_collections.ConfigDict):
         raise InputError(
             f"--config={experiment}: get_config() returned {type(config).__name__}; expected what experiment.new gave."
@@ -100,38 +95,35 @@ def address(path: str, argument: str | None = None) -> str:
     return os.path.abspath(path) + ("" if argument is None else f":{argument}")
 
 
-def call(experiment: str, function: str, *, flag: str, example: str) -> Any:
+def call(experiment: str, function: str, *, flag: str) -> Any:
     """The result of a function of a Python file, called with the argument behind the colon where there is one.
 
     Args:
       experiment: the file's path or name, with its argument; see `find`.
       function: its name.
       flag: the command's flag that named the file, for errors.
-      example: a file to suggest in errors.
 
     Raises:
       ValueError: there is no such file or function, it takes no argument, or it trips over a config's field.
     """
     path, argument = find(experiment)
-    module = _module(path, flag, example)
-    if not hasattr(module, function):
+    module = _module(path, flag)
+    found, variants = getattr(module, function, None), getattr(module, "VARIANTS", None)
+    if found is None:
         raise InputError(f"--{flag}={experiment} has no function {function}(); see experiments/README.md.")
-    found = getattr(module, function)
-    given = () if argument is None else (argument,)
-    if given and not inspect.signature(found).parameters:
+    if argument is not None and not inspect.signature(found).parameters:
         raise InputError(f"--{flag}={experiment}: {os.path.basename(path)} takes no argument; leave :{argument} out.")
-    variants = getattr(module, "VARIANTS", None)
-    if given and variants and argument not in variants:
+    if argument is not None and variants and argument not in variants:
         raise InputError(f"--{flag}={experiment}: there is no variant {argument!r}. {nearest(argument, variants)}")
     try:
-        return found(*given)
+        return found() if argument is None else found(argument)
     except Exception as error:
         raise _of_file(error, path, flag) from None
 
 
 def execute(experiment: str, flag: str = "config") -> None:
     """Executes a file for what it registers; `flag` named it, for errors."""
-    _module(find(experiment)[0], flag, "digits/lstm_legw")
+    _module(find(experiment)[0], flag)
 
 
 def was_named(path: str) -> bool:
@@ -146,19 +138,15 @@ def named_as(path: str) -> str | None:
 
 
 def executed(path: str) -> types.ModuleType:
-    """The module of a file: as this process executed it last, or executed now.
-
-    Raises:
-      ValueError: there is no such file, or it raises.
-    """
-    return _executed.get(os.path.abspath(path)) or _module(path, "config", "digits/lstm_legw")
+    """The module of a file: as this process executed it last, or executed now."""
+    return _executed.get(os.path.abspath(path)) or _module(path, "config")
 
 
-def _module(path: str, flag: str, example: str) -> types.ModuleType:
+def _module(path: str, flag: str) -> types.ModuleType:
     if not os.path.isfile(path):
         name = "/".join(path.removesuffix(".py").split("/")[-2:])
         close = difflib.get_close_matches(name, shipped(), 1, 0.7)
-        hint = f"Did you mean {close[0]!r}?" if close else f"Give a file, or a name such as {example}."
+        hint = f"Did you mean {close[0]!r}?" if close else "Give a file, or a name such as digits/lstm_legw."
         raise InputError(f"--{flag}={path}: no such file. {hint}")
     name = f"tfbigbatch_experiment_{zlib.crc32(os.path.abspath(path).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -185,10 +173,7 @@ def _of_file(error: Exception, path: str, flag: str) -> InputError:
     at = f"--{flag}={path}" + (f", line {own[-1].lineno}" if own else "")
     if isinstance(error, InputError):
         return InputError(f"{at}: {error}")
-    said = message_of(error)
-    if "config is locked" in said and own and "optimizer" in (own[-1].line or ""):
-        said += ' Set the optimizer whole, as config.optimizer = {"name": "lamb", "weight_decay": 0.01}.'
-    return InputError(f"{at}: {type(error).__name__}: {said}")
+    return InputError(f"{at}: {type(error).__name__}: {message_of(error)}")
 
 
 def message_of(error: Exception) -> str:

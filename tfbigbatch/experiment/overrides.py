@@ -23,11 +23,10 @@ _FIXED = ("task", "experiment")
 def override(config: ConfigDict, assignments: Sequence[str]) -> list[str]:
     """Sets fields of `config` from texts 'field=value', with a dot before an inner field; types are kept.
 
-    ml_collections' flags read the values: a tuple is written as 1,1,2 or as "'1 epochs','2 epochs'".
-
-    'optimizer.name' and 'model.name' come first, wherever they are given: the new optimizer keeps the fields that it
-    takes, the new model has the defaults of all fields. 'optimizer.FIELD' is any argument of the optimizer's
-    constructor. 'batch_size' is that of the run: the recipe stays tuned at `schedule.batch_size`.
+    A tuple is written as 1,1,2 or as "'1 epochs','2 epochs'". 'optimizer.name' and 'model.name' come first: the new
+    optimizer keeps the fields that it takes, the new model has the defaults of all fields. 'optimizer.FIELD' is any
+    argument of the optimizer's constructor. 'batch_size' is that of the run: the recipe stays tuned at
+    `schedule.batch_size`.
 
     Returns:
       Lines that say what was left out for a new optimizer.
@@ -37,7 +36,10 @@ def override(config: ConfigDict, assignments: Sequence[str]) -> list[str]:
     """
     hold_tuned_batch(config)
     said: list[str] = []
-    for name, text in sorted(map(_split, assignments), key=lambda pair: pair[0] not in _FIRST):
+    given = [(name.strip(), equals, text) for name, equals, text in (each.partition("=") for each in assignments)]
+    for name, equals, text in sorted(given, key=lambda each: each[0] not in _FIRST):
+        if not equals:
+            raise InputError(f"--config.{name}: expected --config.FIELD=VALUE, as --config.batch_size=1024.")
         if name in _FIXED:
             raise InputError(f"--config.{name}: it comes with the experiment file; choose another one with --config.")
         if name == "optimizer.name":
@@ -116,13 +118,6 @@ def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _split(assignment: str) -> tuple[str, str]:
-    name, given, text = assignment.partition("=")
-    if not given:
-        raise InputError(f"--config.{name}: expected --config.FIELD=VALUE, as --config.batch_size=1024.")
-    return name.strip(), text
-
-
 def _set(config: ConfigDict, name: str, text: str) -> None:
     holder, last = holder_of(config, name)
     if isinstance(holder[last], ConfigDict):
@@ -157,16 +152,15 @@ def _literal(text: str) -> Any:
 
 
 def _choose_optimizer(config: ConfigDict, text: str) -> list[str]:
-    """Sets the optimizer's name; the fields that it takes stay."""
+    """Sets the optimizer's name; the fields that it takes stay, and a line says which do not."""
     name = text.strip().lower()
     if name not in registry.names():
         raise InputError(f"--config.optimizer.name={text} is unknown. {nearest(text, registry.names())}")
-    before = config.optimizer.to_dict()
-    known = registry.fields(name)
-    config.optimizer = {"name": name, **{field: value for field, value in before.items() if field in known}}
+    before, known = config.optimizer.to_dict(), {"name", *registry.fields(name)}
+    config.optimizer = {**{field: value for field, value in before.items() if field in known}, "name": name}
     if before.get("name") == name:
         return []
-    dropped = [f"{field}={value}" for field, value in before.items() if field not in known and field != "name"]
+    dropped = [f"{field}={value}" for field, value in before.items() if field not in known]
     words = f"without {', '.join(dropped)}, which it does not take; " if dropped else ""
     rate = f"schedule.learning_rate={config.schedule.learning_rate:g} is still that of {before.get('name')}"
     return [f"optimizer  {name}: {words}{rate}"]
@@ -174,27 +168,17 @@ def _choose_optimizer(config: ConfigDict, text: str) -> list[str]:
 
 def _set_of_optimizer(config: ConfigDict, field: str, text: str) -> None:
     """Sets an argument of the optimizer's constructor, whether or not the experiment has it."""
-    optimizer = str(config.optimizer.get("name"))
+    optimizer, value = str(config.optimizer.get("name")), _literal(text)
     known = registry.fields(optimizer)
-    known.pop("learning_rate", None)
-    field, _, inner = field.partition(".")
     at = f"--config.optimizer.{field}"
     if field in ("learning_rate", "lr"):
         raise InputError(f"{at}: the learning rate is the schedule's, --config.schedule.learning_rate={text}.")
     if field not in known:
-        raise argument_tables.unknown(f"{at}: optimizer {optimizer!r}", field, _literal(text), known)
-    current, value = config.optimizer.get(field, known[field]), _literal(text)
-    if inner:
-        if field not in registry.WRAPPERS:
-            raise InputError(f"{at}.{inner}: {field} has no inner fields.")
-        options = current.to_dict() if isinstance(current, ConfigDict) else {}
-        value = {**options, inner: value}
-    elif isinstance(value, dict) and isinstance(known[field], tuple):
+        known.pop("learning_rate", None)
+        raise argument_tables.unknown(f"{at}: optimizer {optimizer!r}", field, value, known)
+    if isinstance(value, dict) and isinstance(known[field], tuple):
         # The names in a config's own dictionaries have no dots.
         value = tuple(value.items())
-    elif type(current) in (int, float) and type(value) in (int, float) and type(current)(value) == value:
-        value = type(current)(value)
-    if not inner:
-        registry.check_fields(optimizer, {field: value})
+    registry.check_fields(optimizer, {field: value})
     with config.optimizer.unlocked(), config.optimizer.ignore_type():
         config.optimizer[field] = value

@@ -262,7 +262,7 @@ def load(path: str) -> Study:
     Raises:
       ValueError: there is no such file, it has no `get_study`, or its study has no rows or lacks its baseline.
     """
-    study = experiment.call(path, "get_study", flag="study", example="results/mnist_study.py")
+    study = experiment.call(path, "get_study", flag="study")
     if not isinstance(study, Study):
         raise InputError(
             f"--study={path}: get_study() returned {type(study).__name__}; expected a Study, as study.new."
