@@ -76,8 +76,8 @@ def test_a_run_with_scaled_moments_is_one_with_those_values(tmp_path, quick_conf
     [
         ({"schedule__moments": "halflife"}, "schedule.moments='halflife' is unknown. Did you mean 'half_life'"),
         ({"schedule__weight_decay": "keep"}, "schedule.weight_decay='keep' is unknown"),
-        ({"schedule__moments": "half_life"}, "'momentum' of this experiment has none of them above 0"),
-        ({"schedule__weight_decay": "kept"}, "'momentum' of this experiment has none of them above 0"),
+        ({"schedule__moments": "half_life"}, "moments='half_life' scales beta_2, normuon_beta; the recipe has none"),
+        ({"schedule__weight_decay": "kept"}, "weight_decay='kept': the recipe has no weight_decay above 0"),
         (
             {
                 "schedule__moments": "half_life",

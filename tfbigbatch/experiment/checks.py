@@ -10,10 +10,9 @@ from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.fields import PRECISIONS, interval
 from tfbigbatch.experiment.overrides import flat
-from tfbigbatch.experiment.recipe import batch_ramp, optimizer_to_scale, phases, scaled_recipe, tuned_recipe
+from tfbigbatch.experiment.recipe import batch_ramp, phases, scaled_recipe, tuned_recipe
 from tfbigbatch.optimizers import registry
-from tfbigbatch.scaling import RULES
-from tfbigbatch.schedules import DECAYS, to_steps
+from tfbigbatch.schedules import to_steps
 from tfbigbatch.utils import arguments
 
 _LARGEST = 2**31 - 1
@@ -41,11 +40,8 @@ def check_fields(config: ml_collections.ConfigDict) -> None:
             f"date.enabled: DATE's probe begins anywhere, and the streams of task {config.task} carry state from one "
             "step to the next. Set date.enabled=False."
         )
-    known = {
-        "model": tasks.model_defaults(config.task, config.model.get("name")),
-        "data": tasks.get(config.task).data_defaults,
-    }
-    for section, fields in known.items():
+    model, data = tasks.model_defaults(config.task, config.model.get("name")), tasks.get(config.task).data_defaults
+    for section, fields in (("model", model), ("data", data)):
         for name in set(config[section]) - set(fields):
             raise InputError(f"{section}.{name}: task {config.task} has no such field. {nearest(name, fields)}")
 
@@ -81,15 +77,14 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
         check_numbers(phase)
         for name in ("duration", "evaluate_every", "checkpoint_every", "log_every"):
             to_steps(interval(phase, name), name=name, batch_size=phase.batch_size, dataset_size=size or 1)
-        for name, known in (("rule", RULES), ("decay", DECAYS)):
-            arguments.one_of(f"schedule.{name}", phase.schedule[name], known)
-        optimizer_to_scale(phase)
-        if size and phase.batch_size > size:
+        recipe = scaled_recipe(phase, tuned_recipe(phase, size or _LARGEST))
+        if not size:
+            continue
+        if phase.batch_size > size:
             raise InputError(
                 f"batch_size={phase.batch_size} is larger than the training set of {size} examples. Use a "
                 "batch_size of at most that."
             )
-        if size:
-            ramp = batch_ramp(phase, scaled_recipe(phase, tuned_recipe(phase, size)), size)
-            if ramp and not tasks.get(config.task).carries_state:
-                ramp.stages(size)
+        ramp = batch_ramp(phase, recipe, size)
+        if ramp and not tasks.get(config.task).carries_state:
+            ramp.stages(size)

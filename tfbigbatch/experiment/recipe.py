@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,7 +90,9 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
       ValueError: the schedule or the duration is impossible.
     """
     schedule = config.schedule
-    arguments.one_of("schedule.decay", schedule.decay, schedules.DECAYS)
+    known = {"rule": scaling.RULES, "decay": schedules.DECAYS, "moments": MOMENTS, "weight_decay": WEIGHT_DECAYS}
+    for name, names in known.items():
+        arguments.one_of(f"schedule.{name}", schedule[name], names)
     total_steps = schedules.to_steps(
         config.duration, name="duration", batch_size=config.batch_size, dataset_size=dataset_size
     )
@@ -118,11 +119,7 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
 
 
 def scaled_recipe(config: ml_collections.ConfigDict, tuned: scaling.Recipe) -> scaling.Recipe:
-    """The recipe `tuned`, of `tuned_recipe`, scaled to a config's batch by the rules of its schedule.
-
-    Raises:
-      ValueError: a rule is unknown.
-    """
+    """The recipe `tuned`, of `tuned_recipe`, scaled to a config's batch by the rules of its schedule."""
     schedule = config.schedule
     return tuned.at(config.batch_size, schedule.rule, moments=schedule.moments, weight_decay=schedule.weight_decay)
 
@@ -131,16 +128,7 @@ def optimizer_to_scale(config: ml_collections.ConfigDict) -> dict[str, Any]:
     """The optimizer's arguments that `schedule.moments` and `schedule.weight_decay` scale, at `schedule.batch_size`.
 
     Defaults of the optimizer count: AdamW without a beta_2 in its config has Keras' 0.999.
-
-    Returns:
-      Numbers above 0 by name; empty where nothing is asked for.
-
-    Raises:
-      ValueError: a name is unknown, or the optimizer has nothing of what is asked for.
     """
-    moments, weight_decay = config.schedule.moments, config.schedule.weight_decay
-    arguments.one_of("schedule.moments", moments, MOMENTS)
-    arguments.one_of("schedule.weight_decay", weight_decay, WEIGHT_DECAYS)
     if not _scales_optimizer(config):
         return {}
     given = config.optimizer.to_dict()
@@ -149,17 +137,10 @@ def optimizer_to_scale(config: ml_collections.ConfigDict) -> dict[str, Any]:
     if not values.get("use_ema"):
         # Without an average of the weights its decay is unused.
         values.pop("ema_momentum", None)
-    wanted = [*MOMENTS[moments], *(["weight_decay"] if weight_decay == "kept" else [])]
-    empty = inspect.Parameter.empty
-    numbers = {each: values[each] for each in wanted if values.get(each, empty) is not empty}
-    found = {each: value for each, value in checked_fields(numbers, f"optimizer {name!r}").items() if value}
-    for field, names in (("moments", MOMENTS[moments]), ("weight_decay", wanted[len(MOMENTS[moments]) :])):
-        if names and not set(names) & set(found):
-            raise InputError(
-                f"schedule.{field}={config.schedule[field]!r} scales {', '.join(names)}; the optimizer {name!r} of "
-                "this experiment has none of them above 0. Set one, or take 'none'."
-            )
-    return found
+    wanted = [*MOMENTS.get(config.schedule.moments, ()), *["weight_decay"] * (config.schedule.weight_decay == "kept")]
+    # Of a user's optimizer an argument without a default is `inspect.Parameter.empty`.
+    numbers = {each: values[each] for each in wanted if isinstance(values.get(each), (int, float))}
+    return {each: value for each, value in checked_fields(numbers, f"optimizer {name!r}").items() if value}
 
 
 def _scales_optimizer(config: ml_collections.ConfigDict) -> bool:
