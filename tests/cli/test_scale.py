@@ -50,7 +50,6 @@ def test_scale_shows_a_batch_ramp():
     assert outcome.returncode == 0, outcome.stderr
     assert "batch 64 from epoch 5.01: 112 steps, learning rate x1.414" in outcome.stdout
     for more, message in (
-        ("--batch_size=64", "--batch_size scales a recipe to fixed batches"),
         ("--config.ramp.over=50 epochs", "the ramp is longer than the run"),
         ("--config.ramp.to=100", "to=100 is no larger multiple of the first batch, 32; expected such as 96 or 128"),
     ):

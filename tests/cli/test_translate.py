@@ -183,7 +183,7 @@ def test_it_translates_a_file_and_says_so(run, tmp_path):
     "flag, said",
     [
         ("--batch_size=0", "--batch_size=0: 0 is not"),
-        ("--output=setup.cfg", "--model_dir=x holds no run"),
+        ("--step=1", "x holds no run: it has no config.json"),
     ],
 )
 def test_a_bad_flag_is_one_message(flag, said):

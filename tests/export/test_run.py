@@ -90,7 +90,7 @@ def test_the_command(run, tmp_path):
     for arguments, message in (
         ((), "expected one run directory, not 0"),
         ((run, "--format=onnx"), "format 'onnx' is unknown"),
-        ((run, "--checkpoint=last"), "--checkpoint=last: expected newest, best, or a step"),
+        ((run, "--checkpoint=last"), "checkpoint='last': expected 'newest', 'best', or a step"),
         ((str(tmp_path),), "holds no run"),
     ):
         refused = command("export", *arguments)

@@ -17,12 +17,11 @@ from absl import flags
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
-from tfbigbatch.export.formats import CHECKPOINTS, FORMATS, check_formats, folder_of
-from tfbigbatch.runs import stored_run
+from tfbigbatch.export.formats import FORMATS
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("checkpoint", "newest", f"{' or '.join(CHECKPOINTS)}, by the target metric; or a step.")
+    flags.DEFINE_string("checkpoint", "newest", "newest or best, by the target metric; or a step.")
     flags.DEFINE_string("output", None, "Folder to write. Default: export, in the run directory.")
     flags.DEFINE_list("format", [], f"One or more of {','.join(FORMATS)}. Default: all that can hold the network.")
     flags.DEFINE_bool("overwrite", False, "Replace an earlier export.")
@@ -34,23 +33,16 @@ def main(folders: Sequence[str]) -> None:
     options = flags.FLAGS
     if len(folders) != 1:
         raise InputError(f"expected one run directory, not {len(folders)}: tfbigbatch export RUN_DIR; see --help.")
-    formats = check_formats(options.format) if options.format else None
-    checkpoint = int(options.checkpoint) if options.checkpoint.isdecimal() else options.checkpoint
-    if isinstance(checkpoint, str) and checkpoint not in CHECKPOINTS:
-        raise InputError(f"--checkpoint={checkpoint}: expected {', '.join(CHECKPOINTS)}, or a step.")
     for file in options.register:
         experiment.execute(file)
-    if stored_run.content_of(folders[0]) is None:
-        raise InputError(f"{folders[0]} holds no run: it has no config.json. Give a run directory.")
-    folder_of(folders[0], options.output, options.overwrite)
     # Imported late: TensorFlow takes seconds to import.
     from tfbigbatch.export.run import export_run
 
     exported = export_run(
         folders[0],
         options.output,
-        checkpoint=checkpoint,
-        formats=formats,
+        checkpoint=int(options.checkpoint) if options.checkpoint.isdecimal() else options.checkpoint,
+        formats=options.format or None,
         overwrite=options.overwrite,
         data_dir=options.data_dir,
     )

@@ -24,7 +24,6 @@ from absl import flags
 from tfbigbatch.data import text_files
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs import stored_run
 from tfbigbatch.tasks.gnmt import texts_of
 from tfbigbatch.utils import processes
 from tfbigbatch.utils.files import atomic_write
@@ -57,8 +56,6 @@ def define_flags() -> None:
 
 def main(arguments: Sequence[str]) -> None:
     flag = flags.FLAGS
-    if stored_run.content_of(flag.model_dir) is None:
-        raise InputError(f"--model_dir={flag.model_dir} holds no run: it has no config.json.")
     if os.path.realpath(flag.input) == os.path.realpath(flag.output):
         raise InputError(f"--input and --output are both {flag.input}. Give the translation another name.")
     # Imported after the flags are checked: it imports TensorFlow.

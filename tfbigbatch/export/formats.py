@@ -15,7 +15,6 @@ FORMATS = {
 """The file or folder of each format."""
 ABOUT = "export.json"
 """Says what an export holds; a folder with this file may be overwritten."""
-CHECKPOINTS = ("newest", "best")
 
 
 def check_formats(formats: Iterable[str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ class ResultsCache:
     """A JSON Lines file of finished and diverged runs: config, versions, status and evaluations of each.
 
     Checkpoints, TensorBoard events and the training log are not kept: tables, results and plots do not need them. Nor
-    are paths of this machine: a shipped experiment is kept by its name, another file and the data's folder not at all.
+    are paths of this machine, of the experiment file and of the data.
 
     Args:
       path: of the file, which need not exist yet; compressed by gzip where it ends in .gz.
@@ -101,11 +101,7 @@ def _key(config: Mapping[str, Any]) -> str:
 def _without_paths(started: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a run's config.json without paths of this machine."""
     kept = {name: value for name, value in started.items() if name != "data_dir"}
-    path, colon, argument = started["config"].get("experiment", "").partition(":")
-    # A checkout of the package may lie elsewhere: a shipped file ends as one that is here.
-    name = "/".join(path.split("/")[-2:])
-    shipped = os.path.isfile(os.path.join(experiment.SHIPPED, name))
-    return {**kept, "config": {**kept["config"], "experiment": name + colon + argument if shipped and path else ""}}
+    return {**kept, "config": {**kept["config"], "experiment": ""}}
 
 
 def _read(path: str) -> str:
