@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
+import itertools
 import sys
 import textwrap
 from types import ModuleType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from absl import flags
 
@@ -18,14 +18,10 @@ from tfbigbatch.utils import command
 _WIDTH = 100
 
 
-@dataclasses.dataclass(frozen=True)
-class Command:
-    """A sub-command.
+class Command(NamedTuple):
+    """A sub-command: its module of `tfbigbatch.cli`, its line in `tfbigbatch --help`, its arguments beside flags.
 
-    Attributes:
-      module: of `tfbigbatch.cli`; it has a docstring, `define_flags()` and `main(arguments)`.
-      summary: its line in `tfbigbatch --help`.
-      positional: the arguments that are not flags, for the usage line; empty for none.
+    The module has a docstring, `define_flags()` and `main(arguments)`.
     """
 
     module: str
@@ -61,7 +57,7 @@ COMMANDS = {
 def main() -> NoReturn:
     """The entry of the console script."""
     arguments = sys.argv[1:]
-    if not arguments or arguments[0] in ("help", "--help", "-help", "-h", "--helpfull", "--helpshort"):
+    if not arguments or arguments[0] in ("help", "--help", "-help", "-h"):
         print(overview())
         sys.exit(0 if arguments else 1)
     if arguments[0] == "--version":
@@ -96,8 +92,7 @@ def help_of(name: str) -> str:
 
 def run_command(name: str, arguments: list[str]) -> NoReturn:
     """Runs a sub-command, one of COMMANDS, with its arguments, or prints its help, and exits."""
-    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    if {"--help", "-help", "-h", "--helpshort"} & set(own):
+    if {"--help", "-help", "-h"} & set(itertools.takewhile(lambda each: each != "--", arguments)):
         print(help_of(name))
         sys.exit(0)
     module = _module(name)

@@ -25,7 +25,7 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     )
     for said in (
         f"left out  {bad}: ",
-        f"fixed     {png}: PNG",
+        f"fixed     1 images, such as {png}: PNG",
         "not used  1 files, such as train/notes.txt: ",
         "prepared:",
     ):

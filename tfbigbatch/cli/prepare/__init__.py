@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
@@ -49,25 +48,13 @@ def given(options: type) -> Any:
     values = {field.name: flags.FLAGS[field.name].value for field in dataclasses.fields(options)}
     values["processes"] = values["processes"] or cores()
     if "shards" in values:
-        values["shards"] = shards_of(values["shards"])
+        pairs = [entry.partition(":") for entry in values["shards"]]
+        if not all(split in ("train", "validation") and count.isdigit() and int(count) for split, _, count in pairs):
+            raise InputError(f"--shards={','.join(values['shards'])}: expected such as train:1024,validation:128.")
+        values["shards"] = {split: int(count) for split, _, count in pairs}
     return options(**values)
 
 
 def say(line: str) -> None:
     """Prints a line at once."""
     print(line, flush=True)
-
-
-def shards_of(entries: Sequence[str]) -> dict[str, int]:
-    """The entries of the list flag --shards, ['train:1024'], as a dictionary, {'train': 1024}.
-
-    Raises:
-      ValueError: an entry is not SPLIT:NUMBER.
-    """
-    found = {}
-    for entry in entries:
-        split, _, number = entry.partition(":")
-        if split not in ("train", "validation") or not number.isdigit() or int(number) < 1:
-            raise InputError(f"--shards={','.join(entries)}: expected such as train:1024,validation:128.")
-        found[split] = int(number)
-    return found

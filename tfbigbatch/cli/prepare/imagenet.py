@@ -25,8 +25,6 @@ from tfbigbatch.cli import prepare as commands
 from tfbigbatch.data import left_out
 from tfbigbatch.data.images.prepare import layouts, prepare
 
-_SHOWN = 20
-
 
 def define_flags() -> None:
     flags.DEFINE_string("source", None, f"Source of the images. {layouts.UNDERSTOOD}", required=True)
@@ -40,10 +38,9 @@ def main(arguments: Sequence[str]) -> None:
     content, already = prepare.prepare(flag.source, flag.output_dir, options, commands.say)
     for image in content["left_out"]:
         print(f"left out  {image['name']}: {image['reason']}")
-    for image in content["fixed"][:_SHOWN]:
-        print(f"fixed     {image['name']}: {image['reason']}")
-    if len(content["fixed"]) > _SHOWN:
-        print(f"fixed     {len(content['fixed']) - _SHOWN:,} more; manifest.json names them")
+    if content["fixed"]:
+        first = content["fixed"][0]
+        print(f"fixed     {len(content['fixed']):,} images, such as {first['name']}: {first['reason']}")
     for reason, files in content["unused"].items():
         print(f"not used  {files['files']:,} files, such as {files['first'][0]}: {reason}")
     print(f"{flag.output_dir} {'holds these images already' if already else 'is prepared'}:")
@@ -56,6 +53,5 @@ def main(arguments: Sequence[str]) -> None:
     for name, split in content["splits"].items():
         bad = [image["reason"].partition(":")[0] for image in content["left_out"] if image["split"] == name]
         print(left_out.account(name, "images", split["examples"] + len(bad), collections.Counter(bad)))
-    if content["unused"]:
-        unused = {reason: files["files"] for reason, files in content["unused"].items()}
+    if unused := {reason: files["files"] for reason, files in content["unused"].items()}:
         print(left_out.account("others", "files", sum(unused.values()), unused))
