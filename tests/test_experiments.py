@@ -84,12 +84,9 @@ def test_its_docstring_gives_the_command_the_measure_and_a_row_for_each_variant(
     "source, said",
     [
         ("config.btach_size = 3", 'Did you mean "batch_size"'),
-        ("config.batch_size = 'many'", "batch_size"),
-        ("config.schedule.ruel = 'legw'", 'Did you mean "rule"'),
         ("return 3", "returned int"),
         ("raise ValueError('no good')", "mine.py, line 6: ValueError: no good"),
         ("config.batch_size = 'many'", "mine.py, line 6: TypeError"),
-        ("int('abc')", "line 6: ValueError: invalid literal for int() with base 10: 'abc'"),
         ("return (", "SyntaxError: '(' was never closed"),
         ("experiment.new('gnmmt')", "mine.py, line 6: task 'gnmmt' is unknown"),
     ],

@@ -74,17 +74,6 @@ def test_a_file_is_executed_where_this_user_trained_the_run_with_it(file, run, m
     assert name in tasks.registered()
 
 
-def test_a_recorded_file_may_lie_in_a_folder_with_a_colon(run, request, tmp_path):
-    name, path = request.node.name, tmp_path / "a:b" / "mine.py"
-    path.parent.mkdir()
-    path.write_text(FILE.format(name=name))
-    config = experiment.load(f"{path}:c").to_dict()
-    remembered.record(config, run)
-    forgotten(name)
-    experiment.register_task_of(config, run)
-    assert tasks._registered.pop(name)
-
-
 def test_neither_a_file_beside_a_run_nor_its_copy_is_executed_unnamed(file, run, monkeypatch):
     path, name = file
     config = experiment.load(path).to_dict()

@@ -1,10 +1,5 @@
-import signal
-import subprocess
-import sys
-import time
-
 from tests.helpers.datasets import bert_sets
-from tests.helpers.preloaded import ROOT, tfbigbatch
+from tests.helpers.preloaded import tfbigbatch
 from tfbigbatch.data.bert import manifest as bert_manifest
 
 COMMAND = "prepare-bert"
@@ -33,25 +28,6 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     other = tfbigbatch(*arguments, "--seed=3")
     assert other.returncode == 1 and "--overwrite" in other.stderr and "Traceback" not in other.stderr
     assert bert_manifest.load(f"{tmp_path}/out").max_seq_length == 32
-
-
-def test_it_goes_on_where_it_was_killed(tmp_path):
-    arguments = [*arguments_of(tmp_path, 1200), "--processes=2"]
-    finished = tmp_path / "out" / ".progress" / "train-00001-of-00008.json"
-    command = [sys.executable, "-m", "tfbigbatch", *arguments]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    while not finished.exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=120)[0]
-    assert process.returncode == 42, said
-    assert not (tmp_path / "out" / "manifest.json").exists()
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("train-*")}
-    assert 0 < len(before) < 8
-    ended = tfbigbatch(*arguments)
-    assert ended.returncode == 0, ended.stderr
-    assert all(path.stat().st_mtime_ns == written for path, written in before.items())
-    assert len(bert_manifest.load(f"{tmp_path}/out").splits["train"].files) == 8
 
 
 def test_wrong_flags_are_explained(tmp_path):
