@@ -30,7 +30,7 @@ from tfbigbatch.models import bert_checkpoints
 from tfbigbatch.reports import measurement_lines
 from tfbigbatch.reports.measured_run import training_loss
 from tfbigbatch.reports.report import Report
-from tfbigbatch.runs import checkpoint_files, keras_file
+from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.results_cache import ResultsCache
@@ -236,7 +236,6 @@ READERS = {
     "an index": tfrecord.offsets,
     "BERT's weights": bert_checkpoints._safetensors,
     "callbacks": lambda path: counters.restore_arrays(path, []),
-    "weights": lambda path: keras_file.weights(path, ""),
 }
 
 

@@ -184,22 +184,6 @@ def init_from_checkpoint(folder, choices):
         assert [np.unique(each).tolist() for each in network.get_weights()] in ([[0.0]] * 4, [[2.0]] * 4)
 
 
-def dense():
-    hidden = tf_keras.layers.Dense(3, "relu", kernel_regularizer="l2", name="hidden", input_shape=(2,))
-    return tf_keras.Sequential([hidden, tf_keras.layers.Dense(2, name="head")])
-
-
-def make_keras_files(folder):
-    dense().save(folder / "model.keras")
-    dense().save_weights(folder / "model.weights.h5")
-
-
-def read_keras_files(folder, choices):
-    """Nothing that a file names is imported or called, and what is wrong with it is a sentence."""
-    for name in ("model.keras", "model.weights.h5"):
-        initial_weights.load_into(dense(), str(folder / name))
-
-
 def make_whole_run(folder):
     config = experiment.new("digits_lstm")
     config.model.hidden_units = 2
@@ -694,7 +678,6 @@ READERS = {
     "weights of a checkpoint": Reader(
         make_checkpoints, init_from_checkpoint, "step-2*", 60, quick=False, outcomes=("refused",)
     ),
-    "files of Keras": Reader(make_keras_files, read_keras_files, cases=60, quick=False),
     "a run that is loaded": Reader(make_whole_run, load_run, "*.json*", cases=30, quick=False),
     "names of classes": Reader(make_classes, read_classes, "classes.json"),
     "snapshots": Reader(make_snapshots, read_snapshots, outcomes=FINE),

@@ -47,8 +47,8 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "init_from",
         None,
-        "Begin a new run with the weights of another: its run directory (the newest checkpoint), RUN/best, a "
-        "checkpoint, or a .keras file. Weights are matched by name; the optimizer starts fresh.",
+        "Begin a new run with the weights of another: its run directory (the newest checkpoint), RUN/best, or a "
+        "checkpoint. Weights are matched by name; the optimizer starts fresh.",
     )
     flags.DEFINE_bool(
         "extend",

@@ -1,10 +1,8 @@
-"""Weights of another run, or of a Keras file, for a new run."""
+"""Weights of another run for a new run."""
 
 from __future__ import annotations
 
 import dataclasses
-import tempfile
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +14,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from tfbigbatch.errors import InputError, first_line
-from tfbigbatch.runs import checkpoint_files, keras_file
+from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
 _SHOWN = 8
@@ -56,53 +54,15 @@ class Matched:
 
 
 def load_into(network: tf_keras.Model, path: str) -> Matched:
-    """Assigns the values of a checkpoint or Keras file to a network.
-
-    Of a checkpoint, those to the variables of the same name and shape; of a Keras file, as Keras' `load_weights` does,
-    to the layers in the same places, and of a .weights.h5 file to all.
+    """Assigns the values of a checkpoint to a network's variables of the same name and shape.
 
     Args:
       network: built.
       path: the result of `stored_run.checkpoint_at`.
 
     Raises:
-      ValueError: nothing matches, or the file cannot be read.
+      ValueError: nothing matches, or the checkpoint cannot be read.
     """
-    result = _load_file(network, path) if path.endswith((".keras", ".h5")) else _load_checkpoint(network, path)
-    if not result.matched:
-        raise InputError(
-            f"--init_from: no variable of {path} has the name and shape of one of this network:\n"
-            + "\n".join(result.lines()[1:])
-        )
-    return result
-
-
-def _load_file(network: tf_keras.Model, path: str) -> Matched:
-    before = network.get_weights()
-    marked = [np.full_like(each, np.nan) if np.issubdtype(each.dtype, np.floating) else each for each in before]
-    with tempfile.TemporaryDirectory() as folder:
-        weights = keras_file.weights(path, folder)
-        try:
-            network.set_weights(marked)
-            with warnings.catch_warnings():
-                # One for each layer that is left out.
-                warnings.simplefilter("ignore")
-                network.load_weights(weights, skip_mismatch=path.endswith(".keras"))
-        except Exception as error:
-            network.set_weights(before)
-            raise InputError(
-                f"--init_from: {path} does not fit this network: {first_line(error)} A weights file has no "
-                "names: all of it has to fit; a checkpoint or a .keras file may differ."
-            ) from None
-    after = network.get_weights()
-    missing = [np.issubdtype(each.dtype, np.floating) and bool(np.isnan(each).any()) for each in after]
-    network.set_weights([old if lost else new for old, new, lost in zip(before, after, missing)])
-    names = [_name(variable) for variable in network.weights]
-    matched = [name for name, lost in zip(names, missing) if not lost]
-    return Matched(path, matched, [], [name for name, lost in zip(names, missing) if lost], [])
-
-
-def _load_checkpoint(network: tf_keras.Model, path: str) -> Matched:
     by_name, by_key = _values(path)
     keys = _keys(network)
     matched, other_shape, missing, used, values = [], [], [], set(), []
@@ -121,10 +81,16 @@ def _load_checkpoint(network: tf_keras.Model, path: str) -> Matched:
             continue
         matched.append(name)
         values.append((variable, found.value))
+    unused = sorted({each.name for each in (*by_name.values(), *by_key.values()) if id(each) not in used})
+    result = Matched(path, matched, other_shape, missing, unused)
+    if not matched:
+        raise InputError(
+            f"--init_from: no variable of {path} has the name and shape of one of this network:\n"
+            + "\n".join(result.lines()[1:])
+        )
     for variable, value in values:
         variable.assign(tf.cast(value, variable.dtype))
-    unused = sorted({each.name for each in (*by_name.values(), *by_key.values()) if id(each) not in used})
-    return Matched(path, matched, other_shape, missing, unused)
+    return result
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -159,7 +125,7 @@ def _values(path: str) -> tuple[Mapping[str, _Value], Mapping[str, _Value]]:
     if any(counts[name] != 1 for name in averages):
         raise InputError(
             f"--init_from: {path} is of a run with use_ema, and several of its variables share a name, so that their "
-            "averages cannot be told apart. Give the .keras file of tfbigbatch export, which has the averages."
+            "averages cannot be told apart. Give the layers names of their own."
         )
     # A run with use_ema evaluated the averages.
     by_key = {key: _Value(each.name, averages.get(each.name, each.value)) for key, each in by_key.items()}

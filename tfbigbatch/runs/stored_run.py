@@ -81,25 +81,26 @@ def config_for(
 
 
 def checkpoint_at(path: str) -> str:
-    """The absolute path of what `--init_from` names: a checkpoint without its endings, or a Keras file.
+    """The absolute path, without its endings, of the checkpoint that `--init_from` names.
 
     Args:
-      path: a run directory, for its newest checkpoint; a folder of checkpoints, such as the folder `best` of a run; a
-        checkpoint; or a .keras or .weights.h5 file of tf_keras.
+      path: a run directory, for its newest checkpoint; a folder of checkpoints, such as the folder `best` of a run; or
+        a checkpoint.
 
     Raises:
       ValueError: there is no such checkpoint.
     """
     full = os.path.abspath(path.removesuffix(".index"))
-    if os.path.isfile(f"{full}.index") or os.path.isfile(full) and full.endswith((".keras", ".h5")):
+    if os.path.isfile(f"{full}.index"):
         return full
     for folder in (os.path.join(full, "checkpoints"), full):
         found = checkpoint_files.paths(folder)
         if found:
             return found[0]
     raise InputError(
-        f"--init_from={path}: no checkpoint is there. Expected a run directory, its folder best, the path of a "
-        "checkpoint (RUN/checkpoints/step-300), or a .keras or .weights.h5 file of tf_keras."
+        f"--init_from={path}: no checkpoint is there. Expected a run directory, its folder best, or the path of a "
+        "checkpoint (RUN/checkpoints/step-300). Of a Keras model make one: tf.train.Checkpoint(network=model)"
+        ".write('start/step-0')."
     )
 
 
