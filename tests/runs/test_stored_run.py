@@ -3,8 +3,8 @@ import pytest
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import stored_run
-from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.runs.stored_run import may_change
 
 
 def config(**fields):
@@ -29,7 +29,7 @@ def test_the_stored_config_is_that_of_the_start(directory):
 
 
 def test_without_a_run_there_is_none(tmp_path):
-    assert stored_run.content_of(tmp_path) is None and stored_run.data_dir_of(tmp_path) is None
+    assert RunDirectory(tmp_path).content() is None and stored_run.data_dir_of(tmp_path) is None
     with pytest.raises(InputError, match="holds no run, as it has no config.json. Name an experiment"):
         stored_run.config_of(tmp_path)
 
@@ -52,3 +52,81 @@ def test_overrides_count_and_the_given_config_does_not(directory):
 def test_a_config_of_another_task_is_refused(directory):
     with pytest.raises(InputError, match="holds a run of task digits_lstm, and --config is of task mnist_lstm"):
         stored_run.config_for(directory, [], experiment.new("mnist_lstm"))
+
+
+def test_a_batch_may_be_divided_otherwise_but_not_be_another(tmp_path):
+    config = experiment.new("digits_lstm")
+    config.phases = ({"duration": "2 steps", "accumulation_steps": 2}, {"duration": "3 steps"})
+    directory = RunDirectory(str(tmp_path))
+    directory.open(config.to_dict(), [])
+    config.accumulation_steps = 4
+    config.keep_best = False
+    config.phases = ({"duration": "2 steps", "accumulation_steps": 1}, {"duration": "3 steps"})
+    may = may_change(config)
+    changed = directory.check(config.to_dict(), but=may)
+    assert "accumulation_steps: 1 -> 4" in changed and "keep_best: True -> False" in changed
+    config.phases = ({"duration": "2 steps"}, {"duration": "4 steps"})
+    for field in ("batch_size", "seed"):
+        assert field not in may
+    try:
+        directory.check(config.to_dict(), but=may)
+    except ValueError as error:
+        assert "the fields that differ:\n  phases: " in str(error)
+    else:
+        raise AssertionError("phases of other lengths are another run")
+
+
+def test_adasum_adds_up_the_gradients_of_each_part_otherwise():
+    config = experiment.new("digits_lstm")
+    assert "simulated_replicas" in may_change(config)
+    config.optimizer = {"name": "lamb", "adasum": True}
+    assert "simulated_replicas" not in may_change(config)
+    assert "evaluate_on" in may_change(config, "eval")
+
+
+def test_recomputation_may_be_switched_and_no_other_field_of_the_model(tmp_path):
+    config = experiment.new("bert_pretraining", model="bert_tiny")
+    directory = RunDirectory(str(tmp_path))
+    directory.open(config.to_dict(), [])
+    config.model.recompute = True
+    may = may_change(config)
+    assert directory.check(config.to_dict(), but=may) == ["model.recompute: False -> True"]
+    config.model.layers += 1
+    with pytest.raises(ValueError, match="model.layers: 2 -> 3"):
+        directory.check(config.to_dict(), but=may)
+
+
+STORED = {"config": {"duration": "10 epochs", "phases": []}}
+LONGER = {"duration": "20 epochs", "phases": ()}
+DONE = {"status": "done", "step": 300, "total_steps": 300}
+
+
+def test_a_finished_run_is_extended_and_the_history_kept():
+    found = stored_run.requested_extension(STORED, DONE, LONGER, "run")
+    assert found == stored_run.Extension("10 epochs", 300, 300)
+    content = stored_run.extended(STORED, found, "20 epochs")
+    assert content["config"]["duration"] == "20 epochs" and STORED["config"]["duration"] == "10 epochs"
+    assert content["extensions"] == [{"duration": "10 epochs", "step": 300, "total_steps": 300}]
+    # Killed before the first status, and in progress: the same command resumes.
+    assert not stored_run.is_finished(content, DONE)
+    running = {"status": "running", "step": 400, "total_steps": 600}
+    assert stored_run.requested_extension(content, running, LONGER, "run") is None
+    assert stored_run.is_finished(content, {"status": "done", "step": 600, "total_steps": 600})
+    again = stored_run.extended(content, stored_run.Extension("20 epochs", 600, 600), "30 epochs")
+    assert [each["duration"] for each in again["extensions"]] == ["10 epochs", "20 epochs"]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "config", "said"),
+    [
+        (None, {}, LONGER, "holds no run. Leave --extend out"),
+        (STORED, DONE, {"duration": "10 epochs", "phases": ()}, "'10 epochs' already. Give a longer one"),
+        (STORED, DONE, {"duration": "10 epoch", "phases": ()}, "'10 epochs' already. Give a longer one"),
+        (STORED, {**DONE, "status": "running", "step": 7}, LONGER, "not finished; it is at step 7"),
+        (STORED, {}, LONGER, "not finished; it is at step 0"),
+        (STORED, DONE, {**LONGER, "phases": ({},)}, "the run has phases"),
+    ],
+)
+def test_what_cannot_be_extended(content, status, config, said):
+    with pytest.raises(InputError, match=said):
+        stored_run.requested_extension(content, status, config, "run")

@@ -29,6 +29,7 @@ from tfbigbatch.cluster.preemption_notice import PreemptionNotice
 from tfbigbatch.cluster.watchdog import Watchdog, worker_loss
 from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.runs import stored_run
+from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.train import MODES, run, run_on_made_up_data
 from tfbigbatch.utils import command, startup
 from tfbigbatch.utils.signals import exiting_on_signals
@@ -134,7 +135,7 @@ def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
     if options.config or not options.model_dir:
         given = experiment_flags.load(options.config, options)
         continues = options.mode == "eval" or options.extend
-        if not (options.model_dir and continues and stored_run.content_of(options.model_dir)):
+        if not (options.model_dir and continues and RunDirectory(options.model_dir).content()):
             return given
     assignments = experiment_flags.overrides(options)
     if options.extend and given is not None:

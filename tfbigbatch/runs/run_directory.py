@@ -23,7 +23,6 @@ from typing import Any
 from tfbigbatch import __version__
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import differences
-from tfbigbatch.runs.resume_rules import without
 from tfbigbatch.utils import files, folder_lock
 from tfbigbatch.utils.files import atomic_write, write_json, write_text, writing_errors
 from tfbigbatch.utils.home import expanded
@@ -170,7 +169,7 @@ class RunDirectory:
         if before is None:
             return []
         stored, given = before["config"], json.loads(json.dumps(config))
-        changed = differences(without(stored, but), without(given, but))
+        changed = differences(_without(stored, but), _without(given, but))
         if changed:
             raise InputError(
                 f"--model_dir={self.path} holds a run of another config; the fields that differ:\n  "
@@ -272,6 +271,24 @@ class RunDirectory:
             if "metrics" in fields:
                 fields["metrics"] = without_non_finite(fields["metrics"])
             write_json(self._status, {"status": status, **fields})
+
+
+def _without(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """A config without some of its fields, nor those of its phases.
+
+    Args:
+      config: plain nested dictionary.
+      names: of the fields, dotted: 'seed', 'model.recompute'.
+    """
+    kept = {}
+    for name, value in config.items():
+        inner = [each.partition(".")[2] for each in names if each.startswith(f"{name}.")]
+        if name == "phases" and isinstance(value, list):
+            # The fields of a phase have dotted names.
+            value = [{field: of for field, of in phase.items() if field not in names} for phase in value]
+        if name not in names:
+            kept[name] = _without(value, inner) if inner and isinstance(value, dict) else value
+    return kept
 
 
 def without_non_finite(values: Mapping[str, float]) -> dict[str, float | None]:

@@ -1,7 +1,8 @@
-"""The config, the folder of the data and the start of a run, for the commands that continue it."""
+"""The stored config of a run, and what may be continued of it: its start, its fields, its duration."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,16 +12,8 @@ import ml_collections
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.runs.run_directory import RunDirectory
-
-
-def content_of(directory: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The content of a run directory's config.json; None where there is no run yet.
-
-    Raises:
-      ValueError: the file is not of a run.
-    """
-    return RunDirectory(os.fspath(directory)).content()
+from tfbigbatch.runs.run_directory import DONE, RunDirectory
+from tfbigbatch.schedules import durations
 
 
 def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
@@ -29,7 +22,7 @@ def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
     Raises:
       ValueError: the directory holds no run.
     """
-    content = content_of(directory)
+    content = RunDirectory(directory).content()
     if content is None:
         raise InputError(
             f"--model_dir={directory} holds no run, as it has no config.json. Name an experiment with --config, or the "
@@ -41,7 +34,7 @@ def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
 
 def data_dir_of(directory: str | os.PathLike[str]) -> str | None:
     """The folder of the data that a run was started with; None where it had none."""
-    found = (content_of(directory) or {}).get("data_dir")
+    found = (RunDirectory(directory).content() or {}).get("data_dir")
     return found if isinstance(found, str) else None
 
 
@@ -126,6 +119,99 @@ def origin(given: str | None, content: Mapping[str, Any] | None, directory: str)
             "choose another --model_dir."
         )
     return recorded
+
+
+def may_change(
+    config: ml_collections.ConfigDict, mode: str = "train_and_eval", extends: bool = False
+) -> tuple[str, ...]:
+    """Names of the config fields that may change on resume, dotted; those of a phase may there too.
+
+    The global batch may not change, but its division into micro-batches and replicas may: the results of a step stay
+    the same, except for rounding. With Adasum it may not: Adasum adds the gradients of the parts in another way; nor
+    with local steps, where each replica trains by itself. With batch normalisation another division gives other
+    statistics, as another number of replicas does.
+
+    Args:
+      config: of the experiment.
+      mode: of the trainer.
+      extends: True if a finished run is trained for longer.
+    """
+    # Recomputation is memory for time, with the same gradients.
+    names = ["keep_checkpoints", "keep_best", "model.recompute", *(["duration"] if extends else [])]
+    if not (config.optimizer.get("adasum") or config.optimizer.get("local_steps")):
+        names += ["accumulation_steps", "simulated_replicas"]
+    # Keras' own AdamW has its state under other names.
+    if config.optimizer.get("name") != "adamw":
+        names.append("optimizer.shard_updates")
+    # A finished run may be evaluated on the split that its recipe was not chosen on.
+    if mode == "eval":
+        names += ["evaluate_on", "evaluation_batch_size", "evaluate_with_fresh_statistics"]
+    return tuple(names)
+
+
+@dataclasses.dataclass(frozen=True)
+class Extension:
+    """A finished run that is to be trained for longer.
+
+    Attributes:
+      duration: the config's field, before.
+      step: at which the run ended.
+      total_steps: of that duration; more than `step` where the run ended at its target.
+    """
+
+    duration: str
+    step: int
+    total_steps: int
+
+
+def requested_extension(
+    content: Mapping[str, Any] | None, status: Mapping[str, Any], config: Mapping[str, Any], directory: str
+) -> Extension | None:
+    """The extension that `--extend` asks for; None where it was begun before, and is resumed.
+
+    Args:
+      content: of config.json.
+      status: of status.json.
+      config: with the longer duration.
+      directory: of the run, for errors.
+
+    Raises:
+      ValueError: there is no finished run that could be extended.
+    """
+    if content is None:
+        raise InputError(f"--extend: --model_dir={directory} holds no run. Leave --extend out to start one.")
+    if config["phases"] or config.get("ramp", {}).get("name", "none") != "none":
+        raise InputError(
+            "--extend: the run has phases, or a batch ramp planned over its duration. Train the rest in a run of its "
+            "own."
+        )
+    before = content["config"].get("duration", "")
+    if durations.canonical(before) == durations.canonical(config["duration"]):
+        if content.get("extensions"):
+            return None
+        raise InputError(
+            f"--extend: the run in {directory} has the duration {before!r} already. Give a longer one: "
+            "--config.duration='20 epochs'."
+        )
+    if not is_finished(content, status):
+        raise InputError(
+            f"--extend: the run in {directory} is not finished; it is at step {status.get('step', 0):,}. Run its "
+            "command again, without --extend and with its own duration, until it is done; then extend it."
+        )
+    return Extension(before, status["step"], status.get("total_steps", status["step"]))
+
+
+def is_finished(content: Mapping[str, Any] | None, status: Mapping[str, Any]) -> bool:
+    """True if a run ended, and no extension has begun since."""
+    extensions = (content or {}).get("extensions") or []
+    # Killed after the extension was recorded, and before its first status.
+    return status.get("status") == DONE and (not extensions or status["step"] > extensions[-1]["step"])
+
+
+def extended(content: Mapping[str, Any], extension: Extension, duration: str) -> dict[str, Any]:
+    """The content of config.json with the new duration and a record of the one before."""
+    history = [*(content.get("extensions") or []), dataclasses.asdict(extension)]
+    return {**content, "config": {**content["config"], "duration": duration}, "extensions": history}
 
 
 def _with_tuples(value: Any) -> Any:

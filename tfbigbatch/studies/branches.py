@@ -88,7 +88,7 @@ class BranchedRun:
     @property
     def fingerprint(self) -> str:
         """A checksum of the stored config: the same where the folder was moved, or the package has new fields."""
-        stored = stored_run.content_of(self.model_dir)
+        stored = RunDirectory(self.model_dir).content()
         assert stored is not None  # As `config` was read.
         return f"{zlib.crc32(json.dumps(stored['config'], sort_keys=True).encode()):08x}"
 

@@ -14,10 +14,8 @@ from tfbigbatch.cluster import tf_config
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.checks import check_fields, check_plan
 from tfbigbatch.runs import checkpoint_files, stored_run
-from tfbigbatch.runs import extension as extensions
-from tfbigbatch.runs.extension import Extension
-from tfbigbatch.runs.resume_rules import may_change
 from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.runs.stored_run import Extension
 from tfbigbatch.training.mlperf import rules
 from tfbigbatch.training.options import MODES, RunOptions, check_strategy
 
@@ -45,7 +43,7 @@ class Directory:
     @property
     def is_finished(self) -> bool:
         """True if the run ended before, and is not to be extended."""
-        return self.extension is None and extensions.is_finished(self.content, self.status)
+        return self.extension is None and stored_run.is_finished(self.content, self.status)
 
 
 def check(options: RunOptions) -> Directory:
@@ -74,9 +72,9 @@ def check(options: RunOptions) -> Directory:
     files = RunDirectory(path, tf_config.is_first(options.strategy_name, options.tpu))
     if options.trains:
         _check_writable(path)
-    changed = files.check(config.to_dict(), but=may_change(config, options.mode, options.extend))
+    changed = files.check(config.to_dict(), but=stored_run.may_change(config, options.mode, options.extend))
     content, status = files.content(), files.status()
-    extension = extensions.requested(content, status, config, path) if options.extend else None
+    extension = stored_run.requested_extension(content, status, config, path) if options.extend else None
     if not options.trains and not checkpoint_files.paths(files.checkpoints):
         raise InputError(f"--mode=eval: {path} holds no checkpoint. Train first, or give another --model_dir.")
     origin = stored_run.origin(options.init_from, content, path)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfbigbatch import experiment, schedules
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs.extension import Extension
+from tfbigbatch.runs.stored_run import Extension
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training import strategy as strategies

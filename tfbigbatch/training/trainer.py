@@ -16,10 +16,9 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, Preempted
 from tfbigbatch.experiment import remembered
 from tfbigbatch.runs import goodput
-from tfbigbatch.runs.extension import extended
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
-from tfbigbatch.runs.stored_run import shown_best, shown_metrics
+from tfbigbatch.runs.stored_run import extended, shown_best, shown_metrics
 from tfbigbatch.training import callbacks as run_callbacks
 from tfbigbatch.training import local_steps
 from tfbigbatch.training import phases as run_phases
