@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch import train
-from tfbigbatch.runs import best_checkpoint
+from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training import trainer
 from tfbigbatch.training.callbacks.base import steps_done
 
@@ -50,7 +50,7 @@ def test_the_best_is_kept_beside_the_newest(tmp_path, quick_config, accuracies, 
     assert result["best"] == {"metric": "accuracy", "step": 16, "value": 0.9}
     assert json.loads((tmp_path / "status.json").read_text())["best"] == result["best"]
     assert f"best       test accuracy 0.9000 at step 16: {tmp_path}/best/step-16" in capsys.readouterr().out
-    assert best_checkpoint.steps(str(tmp_path / "best")) == [16, 8]
+    assert checkpoint_files.steps(str(tmp_path / "best")) == [16, 8]
     # It has all that the checkpoints in the other folder have.
     assert variables(tmp_path / "best" / "step-16").keys() == variables(tmp_path / "checkpoints" / "step-24").keys()
 
@@ -62,11 +62,11 @@ def test_killed_after_its_best_the_run_has_the_same_best(tmp_path, quick_config,
     del accuracies[20]
     with pytest.raises(KeyboardInterrupt):
         train.run(quick_config(**FIELDS), model_dir=str(parts))
-    assert best_checkpoint.steps(str(parts / "best")) == [16, 8]
+    assert checkpoint_files.steps(str(parts / "best")) == [16, 8]
     accuracies.update({16: 0.65, 20: 0.8})
     # The best after the checkpoint of step 12, where the run resumes, does not count any more.
     result = train.run(quick_config(**FIELDS), model_dir=str(parts), stop_after=17)
-    assert result["best"]["step"] == 8 and best_checkpoint.steps(str(parts / "best")) == [8]
+    assert result["best"]["step"] == 8 and checkpoint_files.steps(str(parts / "best")) == [8]
     result = train.run(quick_config(**FIELDS), model_dir=str(parts))
     assert result["best"]["step"] == 24
     assert os.path.samefile(parts / "best" / "step-24.index", parts / "checkpoints" / "step-24.index")

@@ -8,9 +8,8 @@ from typing import Any
 
 import ml_collections
 import tensorflow as tf
-import tf_keras
 
-from tfbigbatch import experiment, instruments, tasks
+from tfbigbatch import experiment, instruments
 from tfbigbatch.advice import measuring
 from tfbigbatch.advice.advice import Advice
 from tfbigbatch.errors import InputError
@@ -21,7 +20,7 @@ from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_model
-from tfbigbatch.training.precision import run_precision
+from tfbigbatch.training.precision import run_precision, set_up_keras
 from tfbigbatch.utils.home import expanded
 
 
@@ -122,12 +121,8 @@ def _at_the_tuned_batch(
             )
     precision = run_precision(config.mixed_precision, strategy, None).name
     config = copy.deepcopy(experiment.phases(config)[0])
-    tf_keras.backend.clear_session()
-    tf_keras.backend.experimental.enable_tf_random_generator()
-    tf_keras.utils.set_random_seed(config.seed)
-    tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
-    model, data = config.model.to_dict(), config.data.to_dict()
-    task = tasks.get(config.task)(model=model, data=data, data_dir=data_dir, use_fake_data=False)
+    set_up_keras(config.seed, precision)
+    task = run_phases.task_of(config, data_dir)
     tuned = experiment.tuned_recipe(config, task.train.examples_in_epoch(config.batch_size))
     size = config.batch_size = config.schedule.batch_size
     config.duration, config.schedule.rule = f"{tuned.epochs} epochs", "none"

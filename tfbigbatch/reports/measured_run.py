@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import ml_collections
 import tensorflow as tf
-import tf_keras
 
-from tfbigbatch import tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import keras_policy
 from tfbigbatch.reports.collect import Run
 from tfbigbatch.reports.losses import LossCurve, NamedRow, RunLoss, cross_entropy_of
 from tfbigbatch.runs import checkpoint_files, load, stored_run
@@ -17,6 +16,7 @@ from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases
 from tfbigbatch.training.build import compiled_model
+from tfbigbatch.training.precision import set_up_keras
 
 
 def training_loss(
@@ -51,16 +51,8 @@ def training_loss(
         for fields in config.phases
     )
     config.steps_per_execution = 1
-    tf_keras.backend.clear_session()
-    tf_keras.backend.experimental.enable_tf_random_generator()
-    tf_keras.utils.set_random_seed(config.seed)
-    tf_keras.mixed_precision.set_global_policy(keras_policy(config.mixed_precision))
-
-    def task_of(fields: ml_collections.ConfigDict) -> Task:
-        return tasks.get(fields.task)(
-            model=fields.model.to_dict(), data=fields.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
-        )
-
+    set_up_keras(config.seed, config.mixed_precision)
+    task_of = functools.partial(phases.task_of, data_dir=data_dir, use_fake_data=use_fake_data)
     found = phases.phases_of(config, task_of, 1)
     model, last = compiled_model(config, found), found[-1]
     load.restore(model.network, paths[max(paths)])

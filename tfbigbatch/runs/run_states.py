@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfbigbatch.runs import best_checkpoint
+from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import Scalars
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
@@ -52,7 +52,7 @@ def run_states(
 
 def _best(run: Any, metric: Metric) -> str:
     """The evaluation of the checkpoint that the run keeps as its best; '' where it keeps none."""
-    kept = best_checkpoint.steps(os.path.join(run.directory, "best"))
+    kept = checkpoint_files.steps(os.path.join(run.directory, "best"))
     value = run.curve(metric).get(kept[0]) if kept else None
     return "" if value is None else f"{metric.shown(value)} at {kept[0]:,}"
 

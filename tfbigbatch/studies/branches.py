@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import glob
 import json
 import math
@@ -15,7 +16,7 @@ from typing import Any
 
 import ml_collections
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory, writing
@@ -76,9 +77,8 @@ class BranchedRun:
                 f"{model_dir}: a run with phases or a batch ramp. Expected one with a single batch size, the smallest "
                 "of interest."
             )
-        model, data = self.config.model.to_dict(), self.config.data.to_dict()
-        task = tasks.get(self.config.task)(model=model, data=data, data_dir=self.data_dir, use_fake_data=False)
-        self._phase = phases.phases_of(self.config, lambda fields: task, 1)[0]
+        task_of = functools.partial(phases.task_of, data_dir=self.data_dir)
+        self._phase = phases.phases_of(self.config, task_of, 1)[0]
         self.dataset_size = self._phase.examples_in_epoch
         folder = RunDirectory(model_dir).checkpoints
         self._paths = {checkpoint_files.step_of(path): path for path in checkpoint_files.paths(folder)}

@@ -108,7 +108,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints, newest first."""
-        return [checkpoint_files.step_of(path) for path in checkpoint_files.paths(self._directory)]
+        return checkpoint_files.steps(self._directory)
 
     def path_of(self, step: int) -> str | None:
         """The path of the checkpoint of a step, or None."""

@@ -10,7 +10,7 @@ from typing import Any
 import ml_collections
 import tensorflow as tf
 
-from tfbigbatch import experiment, schedules
+from tfbigbatch import experiment, schedules, tasks
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.stored_run import Extension
@@ -104,6 +104,12 @@ class Phase:
             return input_pipelines.of_same_length(batches) if strategies.is_multi_worker(strategy) else batches
 
         return input_pipelines.distribute(strategy, batches_of)
+
+
+def task_of(phase: ml_collections.ConfigDict, data_dir: str | None, use_fake_data: bool = False) -> Task:
+    """The task of a phase's config, on the data of a folder or on made-up ones."""
+    model, data = phase.model.to_dict(), phase.data.to_dict()
+    return tasks.get(phase.task)(model=model, data=data, data_dir=data_dir, use_fake_data=use_fake_data)
 
 
 def phases_of(

@@ -12,7 +12,7 @@ import ml_collections
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch import experiment, scaling, tasks
+from tfbigbatch import scaling, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files, initial_weights
 from tfbigbatch.runs.goodput import Goodput
@@ -105,18 +105,10 @@ def prepare_machine(options: RunOptions, directory: Directory) -> Machine:
             "process. Train on one machine, with --strategy=mirrored or one_device and no TF_CONFIG."
         )
     precision = precisions.run_precision(config.mixed_precision, strategy, directory.content)
-    _set_up_keras(config, precision)
-    return Machine(strategy, description, strategies.is_chief(strategy), jit_compile, precision)
-
-
-def _set_up_keras(config: ml_collections.ConfigDict, precision: Precision) -> None:
-    tf_keras.backend.clear_session()
-    # Dropout and initialisers then draw from generator variables, which our checkpoints hold.
-    tf_keras.backend.experimental.enable_tf_random_generator()
-    tf_keras.utils.set_random_seed(config.seed)
+    precisions.set_up_keras(config.seed, precision.name)
     if config.deterministic:
         tf.config.experimental.enable_op_determinism()
-    tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision.name))
+    return Machine(strategy, description, strategies.is_chief(strategy), jit_compile, precision)
 
 
 # ---- 2. The task, its data and the plan -------------------------------------------------------
@@ -168,7 +160,10 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         mlperf = MLPerfLog(options.mlperf_log, target.name, rules.unit(config.task))
         mlperf.init()
     phases = run_phases.phases_of(
-        rollbacks.slowed(config), functools.partial(_task, options), machine.replicas, rollbacks.skipped
+        rollbacks.slowed(config),
+        functools.partial(run_phases.task_of, data_dir=options.data_dir, use_fake_data=options.use_fake_data),
+        machine.replicas,
+        rollbacks.skipped,
     )
     if options.mlperf_log and len(phases) > 1:
         raise InputError(f"--mlperf_log: its rules know no phases, and the run has {len(phases)}. Log each as a run.")
@@ -192,15 +187,6 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         machine.say(line)
     last_step = min(total_steps, options.stop_after or total_steps)
     return RunPlan(phases, target, config.stop_at_target, last_step, mlperf)
-
-
-def _task(options: RunOptions, phase: ml_collections.ConfigDict) -> Task:
-    return tasks.get(phase.task)(
-        model=phase.model.to_dict(),
-        data=phase.data.to_dict(),
-        data_dir=options.data_dir,
-        use_fake_data=options.use_fake_data,
-    )
 
 
 # ---- 3. Model and optimizer -------------------------------------------------------------------

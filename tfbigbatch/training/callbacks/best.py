@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tfbigbatch.runs import best_checkpoint, checkpoint_files
-from tfbigbatch.runs.best_checkpoint import Best
+from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs.checkpoint_files import Best
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.training.callbacks.base import Logs, StepCallback
 from tfbigbatch.training.callbacks.evaluation import Evaluation
@@ -65,17 +65,17 @@ class KeepBest(StepCallback):
         if not self._is_chief:
             return
         evaluations = [row for row in rows if row["step"] <= step]
-        best_checkpoint.drop(self._folder, after=step)
-        best = best_checkpoint.best_row(evaluations, self._metric)
-        if best and best.step not in best_checkpoint.steps(self._folder):
+        checkpoint_files.drop(self._folder, after=step)
+        best = checkpoint_files.best_row(evaluations, self._metric)
+        if best and best.step not in checkpoint_files.steps(self._folder):
             # The run was killed in between, or kept no best one before.
             path = self._checkpoints.path_of(best.step)
             if path:
-                best_checkpoint.add(path, self._folder)
+                checkpoint_files.add(path, self._folder)
             else:
-                best = best_checkpoint.best_row(evaluations, self._metric, best_checkpoint.steps(self._folder))
+                best = checkpoint_files.best_row(evaluations, self._metric, checkpoint_files.steps(self._folder))
         if best:
-            best_checkpoint.drop(self._folder, after=best.step)
+            checkpoint_files.drop(self._folder, after=best.step)
         self.best = best
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
@@ -85,7 +85,7 @@ class KeepBest(StepCallback):
     def consider(self, step: int, metrics: Mapping[str, float]) -> None:
         """Keeps the checkpoint of `step` if its metrics are the best; all workers call it."""
         value = metrics.get(self._metric.name)
-        is_best = self._is_chief and best_checkpoint.is_better(value, self.best, self._metric)
+        is_best = self._is_chief and checkpoint_files.is_better(value, self.best, self._metric)
         if value is None or not self._agree(is_best):
             return
         is_saved = self._agree(self._is_chief and self._checkpoints.path_of(step) is not None)
@@ -94,8 +94,8 @@ class KeepBest(StepCallback):
         self.best = Best(step, value)
         if self._is_chief:
             if is_saved:
-                best_checkpoint.add(str(self._checkpoints.path_of(step)), self._folder)
-            best_checkpoint.prune(self._folder, self._checkpoints.steps()[:_RESUMABLE])
+                checkpoint_files.add(str(self._checkpoints.path_of(step)), self._folder)
+            checkpoint_files.prune(self._folder, self._checkpoints.steps()[:_RESUMABLE])
         self._kept(step)
 
     def path(self) -> str:

@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from tfbigbatch.runs import best_checkpoint
-from tfbigbatch.runs.best_checkpoint import Best
+from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs.checkpoint_files import Best
 from tfbigbatch.runs.metric import Metric
 
 ACCURACY = Metric("accuracy")
@@ -23,28 +23,28 @@ def test_a_tie_keeps_the_earlier_and_nan_is_never_best():
         {"step": step, "split": split, "accuracy": value, "perplexity": value}
         for step, split, value in [(1, "eval", None), (2, "train", 9.0), (3, "eval", 0.5), (4, "eval", 0.5)]
     ]
-    assert best_checkpoint.best_row(rows, ACCURACY) == Best(3, 0.5)
+    assert checkpoint_files.best_row(rows, ACCURACY) == Best(3, 0.5)
     rows.append({"step": 5, "split": "eval", "accuracy": 0.6, "perplexity": 0.6})
-    assert best_checkpoint.best_row(rows, ACCURACY) == Best(5, 0.6)
-    assert best_checkpoint.best_row(rows, LOSS) == Best(3, 0.5)
-    assert best_checkpoint.best_row(rows, ACCURACY, among=[4]) == Best(4, 0.5)
-    assert not best_checkpoint.is_better(math.nan, None, ACCURACY)
-    assert not best_checkpoint.is_better(math.inf, Best(1, 0.1), ACCURACY)
+    assert checkpoint_files.best_row(rows, ACCURACY) == Best(5, 0.6)
+    assert checkpoint_files.best_row(rows, LOSS) == Best(3, 0.5)
+    assert checkpoint_files.best_row(rows, ACCURACY, among=[4]) == Best(4, 0.5)
+    assert not checkpoint_files.is_better(math.nan, None, ACCURACY)
+    assert not checkpoint_files.is_better(math.inf, Best(1, 0.1), ACCURACY)
 
 
 def test_a_checkpoint_is_linked_with_its_index_last(tmp_path, monkeypatch):
     path, best = checkpoint(tmp_path / "checkpoints", 7), tmp_path / "best"
     linked, link = [], os.link
     monkeypatch.setattr(os, "link", lambda file, target: (linked.append(os.path.basename(target)), link(file, target)))
-    best_checkpoint.add(path, str(best))
+    checkpoint_files.add(path, str(best))
     assert linked == ["step-7.data-00000-of-00001", "step-7.index"]
-    assert best_checkpoint.steps(str(best)) == [7]
+    assert checkpoint_files.steps(str(best)) == [7]
     assert os.path.samefile(f"{path}.index", best / "step-7.index")
 
 
 def test_a_crash_in_between_leaves_the_best_before(tmp_path, monkeypatch):
     best = tmp_path / "best"
-    best_checkpoint.add(checkpoint(tmp_path / "checkpoints", 3), str(best))
+    checkpoint_files.add(checkpoint(tmp_path / "checkpoints", 3), str(best))
     path, link = checkpoint(tmp_path / "checkpoints", 7), os.link
 
     def killed(file, target):
@@ -54,9 +54,9 @@ def test_a_crash_in_between_leaves_the_best_before(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "link", killed)
     with pytest.raises(KeyboardInterrupt):
-        best_checkpoint.add(path, str(best))
-    assert best_checkpoint.steps(str(best)) == [3]
-    best_checkpoint.drop(str(best), after=7)
+        checkpoint_files.add(path, str(best))
+    assert checkpoint_files.steps(str(best)) == [3]
+    checkpoint_files.drop(str(best), after=7)
     assert sorted(os.listdir(best)) == ["step-3.data-00000-of-00001", "step-3.index"]
 
 
@@ -66,7 +66,7 @@ def test_without_hard_links_it_is_copied(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "link", refuse)
     path = checkpoint(tmp_path / "checkpoints", 7)
-    best_checkpoint.add(path, str(tmp_path / "best"))
+    checkpoint_files.add(path, str(tmp_path / "best"))
     assert (tmp_path / "best" / "step-7.data-00000-of-00001").read_text() == "data 7"
     assert not os.path.samefile(f"{path}.index", tmp_path / "best" / "step-7.index")
 
@@ -76,12 +76,12 @@ def test_what_a_resume_may_need_stays(tmp_path):
     for step in (10, 20, 30, 40, 50):
         checkpoint(best, step)
     # A run that is resumed at 35 or 45 has its best at 30 or 40.
-    best_checkpoint.prune(str(best), [45, 35])
-    assert best_checkpoint.steps(str(best)) == [50, 40, 30]
-    best_checkpoint.drop(str(best), after=35)
-    assert best_checkpoint.steps(str(best)) == [30]
-    best_checkpoint.prune(str(best), [])
-    assert best_checkpoint.steps(str(best)) == [30]
+    checkpoint_files.prune(str(best), [45, 35])
+    assert checkpoint_files.steps(str(best)) == [50, 40, 30]
+    checkpoint_files.drop(str(best), after=35)
+    assert checkpoint_files.steps(str(best)) == [30]
+    checkpoint_files.prune(str(best), [])
+    assert checkpoint_files.steps(str(best)) == [30]
 
 
 def test_each_direction_has_its_best():
