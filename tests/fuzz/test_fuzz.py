@@ -60,7 +60,6 @@ from tfbigbatch.reports import critical_batch_report, html, losses
 from tfbigbatch.reports.report import Report
 from tfbigbatch.runs import goodput, initial_weights, metrics_log, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.runs.run_states import run_states
 from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.tasks.scores import squad as squad_scores
@@ -94,10 +93,10 @@ def make_run(folder):
 
 def read_run(folder, choices):
     report = Report.of_folders([str(folder)])
-    assert report.ranked().table().markdown()
+    assert report.table().markdown()
     report.write_results(str(folder / "results.json"))
-    run_states(report.rows, report.scalars, report.metric)
-    goodput.table_lines([(row.name, run.status) for row in report.rows for run in row.runs])
+    html.runs_table(report)
+    html.goodput_table(report)
 
 
 def resume_run(folder, choices):

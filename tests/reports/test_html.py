@@ -1,19 +1,21 @@
 import base64
-import html.parser
 import json
 import os
 import re
+import time
+from html.parser import HTMLParser
 
 import pytest
 
 from tests.helpers import made_runs
 from tfbigbatch import experiment
+from tfbigbatch.reports import html
 from tfbigbatch.reports.html import Section, render, write_page
 from tfbigbatch.reports.report import Report
 from tfbigbatch.reports.table import Table
 
 
-class Reader(html.parser.HTMLParser):
+class Reader(HTMLParser):
     """What a browser would make of a page: its elements' attributes, and its text."""
 
     def __init__(self, page):
@@ -95,6 +97,27 @@ def test_the_page_holds_all_and_asks_for_nothing(folder, tmp_path):
     within = {base64.b64decode(source.partition(",")[2]) for source in pictures}
     assert within == {open(path, "rb").read() for path in pngs}
     assert not re.search(r"(?:src|href)\s*=\s*\"(?!data:|#)|url\(|@import|<script|<link", page)
+
+
+def made_page_table(table):
+    return [dict(zip(table.headings, line, strict=True)) for line in table.rows]
+
+
+def test_the_table_of_runs_says_how_far_each_is(folder):
+    ended = folder / "going"
+    written = time.time() - 300
+    for name in ("status.json", "metrics.jsonl"):
+        os.utime(ended / name, (written, written))
+    report = Report.of_folders([str(folder)])
+    found = {row["run"]: row for row in made_page_table(html.runs_table(report))}
+    assert (
+        found["a"]["status"] == "ended" and found["a"]["steps"] == "20 of 20 (100%)" and found["a"]["seconds"] == "3.5"
+    )
+    assert found["going"]["status"] == "running, wrote 5 minutes ago" and found["going"]["steps"] == "4 of 20 (20%)"
+    assert found["going"]["last test accuracy"] == "25.00% at 4" and found["going"]["seconds"] == ""
+    assert found["gone"]["status"] == "diverged: loss became nan" and found["gone"]["last test accuracy"] == "none yet"
+    (spent,) = made_page_table(html.goodput_table(report))
+    assert (spent["goodput"], spent["wall seconds"], spent["starts"]) == ("75.0%", "4.0", "1")
 
 
 def headings(page):

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers import made_runs
 from tfbigbatch.reports import figure_style, plots
 from tfbigbatch.reports.collect import Row, Run
-from tfbigbatch.reports.summary import summarise
+from tfbigbatch.reports.table import summarise
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import Scalars
 

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from tests.helpers import made_rows, made_runs
-from tfbigbatch import experiment, tasks
+from tests.helpers import made_runs
+from tfbigbatch import experiment
 from tfbigbatch.reports.report import Report
 from tfbigbatch.studies import study
 
@@ -56,10 +56,3 @@ def test_every_plot_is_drawn(made_study, tmp_path):
     for path in written.values():
         with open(path, "rb") as file:
             assert file.read(4) == b"\x89PNG"
-
-
-def test_the_best_comes_first_whichever_way_is_better(monkeypatch):
-    rows = [made_rows.row("a", 0.5), made_rows.row("b", 0.9), made_rows.row("c", "diverged")]
-    assert [row["name"] for row in Report(rows).ranked().summary] == ["b", "a", "c"]
-    monkeypatch.setattr(tasks.get("digits_lstm"), "higher_is_better", False, raising=False)
-    assert [row["name"] for row in Report(rows).ranked().summary] == ["a", "b", "c"]

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from tfbigbatch.runs import goodput
-from tfbigbatch.runs.goodput import PARTS, Goodput, table_lines
+from tfbigbatch.runs.goodput import PARTS, Goodput
 from tfbigbatch.utils.startup import StartTimings
 
 
@@ -77,11 +77,3 @@ def test_the_time_after_a_finished_run_does_not_count(clock):
     status = {"status": "done", goodput.NAME: started(clock).content(1)}
     clock.now += 1e6
     assert Goodput(status, StartTimings(), step=1, reached=1).content(1)["wall"] == status[goodput.NAME]["wall"]
-
-
-def test_the_table_has_the_parts_that_there_were(clock):
-    status = {"goodput": started(clock).content(1)}
-    lines = table_lines([("LAMB at 64, seed 0", status), ("none", {})])
-    assert lines[0] == ["run", "goodput", "wall seconds", "compile", "restarts", "starts", "steps repeated"]
-    assert lines[1] == ["LAMB at 64, seed 0", "0.0%", "8.0", "37.5%", "62.5%", "1", "0"]
-    assert table_lines([("none", {})]) == []

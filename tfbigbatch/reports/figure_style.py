@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.errors import missing_extra
-from tfbigbatch.reports.summary import Numbers
+from tfbigbatch.reports.table import Numbers
 from tfbigbatch.utils.files import writing_errors
-from tfbigbatch.utils.plot_text import plain
 
 if TYPE_CHECKING:
     from tfbigbatch.runs.metric import Metric
@@ -29,6 +28,11 @@ def check_matplotlib() -> None:
     """Raises ValueError if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise missing_extra("matplotlib", "plot")
+
+
+def plain(text: str) -> str:
+    """Text escaped for matplotlib, which sets what is between two dollar signs as a formula."""
+    return text.replace("$", r"\$")
 
 
 @contextlib.contextmanager

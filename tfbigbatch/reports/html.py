@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import collections
+import contextlib
 import dataclasses
 import importlib.resources
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -14,13 +16,13 @@ from typing import TYPE_CHECKING
 from tfbigbatch import experiment
 from tfbigbatch.errors import missing_extra
 from tfbigbatch.reports import collect, plots
-from tfbigbatch.reports.table import Table, from_lines
-from tfbigbatch.runs.goodput import table_lines
-from tfbigbatch.runs.run_states import run_states
+from tfbigbatch.reports.table import Table
+from tfbigbatch.runs import checkpoint_files, goodput
+from tfbigbatch.runs.run_directory import DONE, PREEMPTED, RUNNING
 from tfbigbatch.utils.files import write_text
 
 if TYPE_CHECKING:
-    from tfbigbatch.reports.collect import Row
+    from tfbigbatch.reports.collect import Row, Run
     from tfbigbatch.reports.report import Report
 
 _CAPTIONS = {
@@ -91,15 +93,12 @@ def write_page(report: Report, path: str) -> list[str]:
         plots.run_curves(f"{path}_runs.png", report.rows, report.scalars, f"{report.title}: all runs against steps")
         curves.append((f"{path}_runs.png", "Every run, up to its last step."))
     trust = _write_trust_maps(report, path)
-    states = from_lines(run_states(report.rows, report.scalars, report.metric))
-    goodput = table_lines(
-        [(f"{row.name} at {row.batch_size:,}, seed {run.seed}", run.status) for row in report.rows for run in row.runs]
-    )
+    spent = goodput_table(report)
     versions = [", ".join(map(" ".join, sorted(each.items()))) for each in collect.versions(report.rows)]
     sections = [
         Section("", [_overview(report)], [report.table()]),
-        Section("Runs", tables=[states]),
-        Section("Goodput", [_GOODPUT] if goodput else [], [from_lines(goodput)] if goodput else []),
+        Section("Runs", tables=[runs_table(report)]),
+        Section("Goodput", [_GOODPUT], [spent]) if spent.rows else Section("Goodput"),
         Section("Curves", pictures=curves),
         Section("Batch size", pictures=by_batch),
         Section("Trust ratios", pictures=trust),
@@ -108,6 +107,67 @@ def write_page(report: Report, path: str) -> list[str]:
     ]
     write_text(f"{path}.html", render(report.title, [section for section in sections if section]))
     return [f"{path}.html", *written.values(), *(file for file, _ in (*curves, *trust) if file not in written.values())]
+
+
+def runs_table(report: Report) -> Table:
+    """The progress of each run: its state, steps, latest evaluation, and that of the checkpoint kept as its best."""
+    metric, lines = report.metric, []
+    for row in report.rows:
+        for run in row.runs:
+            scalars = report.scalars(run)
+            value, step = scalars.last("eval", metric.name)
+            kept = checkpoint_files.steps(os.path.join(run.directory, "best"))
+            best = run.curve(metric).get(kept[0]) if kept else None
+            done, total = max(run.status.get("step", 0), scalars.last_step), run.status.get("total_steps")
+            seconds = run.status.get("seconds")
+            lines.append(
+                [
+                    row.name,
+                    f"{row.batch_size:,}",
+                    str(run.seed),
+                    _state(run),
+                    f"{done:,} of {total:,} ({done / total:.0%})" if total else f"{done:,}",
+                    "none yet" if value is None else f"{metric.shown(value)} at {step:,}",
+                    "" if best is None else f"{metric.shown(best)} at {kept[0]:,}",
+                    # While a run is in progress they are those of its last checkpoint.
+                    "" if seconds is None or run.state == RUNNING else f"{seconds:,.1f}",
+                ]
+            )
+    shown = [f"last {metric.title}", f"best {metric.title}, kept"]
+    return Table(["run", "batch", "seed", "status", "steps", *shown, "seconds"], lines)
+
+
+def _state(run: Run) -> str:
+    if run.state == RUNNING:
+        # A killed run differs from a slow one only by the time since it wrote.
+        times = [0.0]
+        for name in ("metrics.jsonl", "status.json"):
+            with contextlib.suppress(OSError):  # Not there yet, or being replaced.
+                times.append(os.path.getmtime(os.path.join(run.directory, name)))
+        since = max(0.0, time.time() - max(times))
+        return f"running, wrote {since / 60:,.0f} minutes ago" if since >= 120 else f"running, wrote {since:.0f} s ago"
+    words = {DONE: "ended", PREEMPTED: "preempted; the same command resumes it"}.get(run.state, run.state)
+    return f"{words}: {run.status['reason']}" if run.status.get("reason") else words
+
+
+def goodput_table(report: Report) -> Table:
+    """Goodput, wall seconds, and the fraction of each part that there was, of the runs that measured them."""
+    found = [
+        (f"{row.name} at {row.batch_size:,}, seed {run.seed}", spent)
+        for row in report.rows
+        for run in row.runs
+        if (spent := run.status.get(goodput.NAME))
+    ]
+    parts = [
+        part for part in goodput.PARTS if part != "useful" and any(spent.get(part, 0.0) > 0.0 for _, spent in found)
+    ]
+    lines = []
+    for name, spent in found:
+        wall = max(1e-9, spent.get("wall", 0.0))
+        fractions = [f"{spent.get(part, 0.0) / wall:.1%}" for part in parts]
+        counts = [f"{spent.get('starts', 1):,}", f"{spent.get('repeated_steps', 0):,}"]
+        lines.append([name, f"{spent.get('fraction', 0.0):.1%}", f"{spent.get('wall', 0.0):,.1f}", *fractions, *counts])
+    return Table(["run", "goodput", "wall seconds", *parts, "starts", "steps repeated"], lines)
 
 
 def _overview(report: Report) -> str:

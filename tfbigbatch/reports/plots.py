@@ -11,7 +11,7 @@ import numpy as np
 
 from tfbigbatch.reports import figure_style
 from tfbigbatch.reports.figure_style import plain
-from tfbigbatch.reports.summary import Numbers
+from tfbigbatch.reports.table import Numbers
 
 if TYPE_CHECKING:
     from tfbigbatch.reports.collect import Row, Run

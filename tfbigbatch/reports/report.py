@@ -9,8 +9,7 @@ from typing import Any
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import collect, plots
 from tfbigbatch.reports.collect import Row, Run
-from tfbigbatch.reports.summary import summarise
-from tfbigbatch.reports.table import Table, results_table
+from tfbigbatch.reports.table import Table, results_table, summarise
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import Scalars
 from tfbigbatch.utils.files import write_json, write_text, writing_errors
@@ -36,7 +35,7 @@ class Report:
     Attributes:
       rows, target, title, baseline, heading: the arguments.
       metric: the target of the rows' task.
-      summary: from `summary.summarise`.
+      summary: from `table.summarise`.
     """
 
     def __init__(
@@ -91,12 +90,6 @@ class Report:
             self._scalars[run.directory] = Scalars(run.directory)
         return self._scalars[run.directory]
 
-    def ranked(self) -> Report:
-        """The same rows, best first."""
-        pairs = sorted(zip(self.summary, self.rows), key=lambda pair: self.metric.order(pair[0]["mean"]))
-        rows = [row for _, row in pairs]
-        return Report(rows, target=self.target, title=self.title, baseline=self.baseline, heading=self.heading)
-
     def table(self) -> Table:
         """The summary as a table."""
         return results_table(self.summary, self.metric, self.target, self.heading)
@@ -119,11 +112,6 @@ class Report:
             "versions": collect.versions(self.rows),
         }
         write_json(path, content)
-
-    def write_curves(self, path: str) -> None:
-        """Writes a PNG of the metric against steps."""
-        title = f"{self.title}: {self.metric.name} against steps"
-        plots.curves_by_batch(path, self.rows, self.metric, title, self.baseline)
 
     def write_rates(self, path: str) -> str:
         """Writes a PNG of the metric of trials against their learning rates; returns the path."""
@@ -148,7 +136,8 @@ class Report:
             plots.against_batch(written["batch"], self.summary, self.metric, title, self.baseline)
         if any(run.curve(self.metric) for row in self.rows for run in row.runs):
             written["curves"] = f"{path}_curves.png"
-            self.write_curves(written["curves"])
+            title = f"{self.title}: {self.metric.name} against steps"
+            plots.curves_by_batch(written["curves"], self.rows, self.metric, title, self.baseline)
         reached = any(row["updates_to_target"] is not None for row in self.summary)
         if self.target is not None and reached and len({row["batch_size"] for row in self.summary}) > 1:
             written["updates"] = f"{path}_updates.png"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tfbigbatch.runs.run_directory import DONE
@@ -113,20 +113,3 @@ class Goodput:
         self._mark, self._timed, self._waited, self._step = now, 0.0, waited, max(step, self._step)
         added = {"input": input_seconds, "restarts": again * spent, "useful": (1.0 - again) * spent}
         return {name: value + added.get(name, 0.0) for name, value in self._seconds.items()}
-
-
-def table_lines(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[list[str]]:
-    """The headings and rows of a table: goodput, wall seconds, and the fraction of each part that there was.
-
-    Args:
-      runs: name and status of each run; those without goodput are left out.
-    """
-    found = [(name, status[NAME]) for name, status in runs if status.get(NAME)]
-    shown = [part for part in PARTS if part != "useful" and any(each.get(part, 0.0) > 0.0 for _, each in found)]
-    lines = [["run", "goodput", "wall seconds", *shown, "starts", "steps repeated"]]
-    for name, each in found:
-        wall = max(1e-9, each.get("wall", 0.0))
-        parts = [f"{each.get(part, 0.0) / wall:.1%}" for part in shown]
-        counts = [f"{each.get('starts', 1):,}", f"{each.get('repeated_steps', 0):,}"]
-        lines.append([name, f"{each.get('fraction', 0.0):.1%}", f"{each.get('wall', 0.0):,.1f}", *parts, *counts])
-    return lines if found else []
