@@ -99,24 +99,23 @@ def test_the_page_holds_all_and_asks_for_nothing(folder, tmp_path):
     assert not re.search(r"(?:src|href)\s*=\s*\"(?!data:|#)|url\(|@import|<script|<link", page)
 
 
-def made_page_table(table):
+def as_dictionaries(table):
     return [dict(zip(table.headings, line, strict=True)) for line in table.rows]
 
 
 def test_the_table_of_runs_says_how_far_each_is(folder):
-    ended = folder / "going"
+    made_runs.write(folder / "stopped", config(batch_size=1024), status="preempted", step=5)
     written = time.time() - 300
     for name in ("status.json", "metrics.jsonl"):
-        os.utime(ended / name, (written, written))
+        os.utime(folder / "going" / name, (written, written))
     report = Report.of_folders([str(folder)])
-    found = {row["run"]: row for row in made_page_table(html.runs_table(report))}
-    assert (
-        found["a"]["status"] == "ended" and found["a"]["steps"] == "20 of 20 (100%)" and found["a"]["seconds"] == "3.5"
-    )
+    found = {row["run"]: row for row in as_dictionaries(html.runs_table(report))}
+    assert found["a"]["status"] == "ended" and found["a"]["steps"] == "20 of 20 (100%)"
+    assert found["a"]["seconds"] == "3.0" and found["stopped"]["status"].startswith("preempted; the same command")
     assert found["going"]["status"] == "running, wrote 5 minutes ago" and found["going"]["steps"] == "4 of 20 (20%)"
     assert found["going"]["last test accuracy"] == "25.00% at 4" and found["going"]["seconds"] == ""
     assert found["gone"]["status"] == "diverged: loss became nan" and found["gone"]["last test accuracy"] == "none yet"
-    (spent,) = made_page_table(html.goodput_table(report))
+    (spent,) = as_dictionaries(html.goodput_table(report))
     assert (spent["goodput"], spent["wall seconds"], spent["starts"]) == ("75.0%", "4.0", "1")
 
 
