@@ -18,12 +18,13 @@ from tfbigbatch import experiment
 from tfbigbatch.cluster import tf_config
 from tfbigbatch.runs import stored_run
 from tfbigbatch.runs.run_directory import writing
-from tfbigbatch.training.directory import Directory, check
 from tfbigbatch.training.options import (
     MODES,
+    Directory,
     Heartbeat,
     RunOptions,
     WatchPreemption,
+    check,
     no_heartbeat,
 )
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks

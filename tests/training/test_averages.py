@@ -12,7 +12,7 @@ from tfbigbatch import experiment, tasks, train
 from tfbigbatch.errors import Preempted
 from tfbigbatch.export import export_run
 from tfbigbatch.runs.load import load_run
-from tfbigbatch.training.callbacks import Evaluation
+from tfbigbatch.training.callbacks.logs import Evaluation
 
 MOMENTUM = 0.75
 AVERAGED = {"use_ema": True, "ema_momentum": MOMENTUM}

@@ -10,7 +10,8 @@ from tests.test_train import assert_same_bits, files_of
 from tfbigbatch import train
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.training import callbacks, trainer
+from tfbigbatch.training import trainer
+from tfbigbatch.training.callbacks import watch
 
 SHORT = {"duration": "8 steps", "evaluate_every": "8 steps", "checkpoint_every": "8 steps"}
 
@@ -24,8 +25,8 @@ def test_the_step_is_in_the_status_and_a_restart_says_what_is_lost(tmp_path, qui
         if step == 7:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(callbacks.Heartbeat, "on_steps", killed)
-    monkeypatch.setattr(callbacks.WriteStatus, "SECONDS", 0.0)
+    monkeypatch.setattr(watch.Heartbeat, "on_steps", killed)
+    monkeypatch.setattr(watch.WriteStatus, "SECONDS", 0.0)
     config = quick_config(**{**SHORT, "log_every": "2 steps"})
     with pytest.raises(KeyboardInterrupt):
         train.run(config, model_dir=str(tmp_path))
@@ -105,12 +106,12 @@ def test_a_run_begins_with_the_weights_of_another(tmp_path, quick_config, monkey
     def killed(self, before, step, logs):
         raise KeyboardInterrupt
 
-    original = callbacks.Heartbeat.on_steps
-    monkeypatch.setattr(callbacks.Heartbeat, "on_steps", killed)
+    original = watch.Heartbeat.on_steps
+    monkeypatch.setattr(watch.Heartbeat, "on_steps", killed)
     capsys.readouterr()
     with pytest.raises(KeyboardInterrupt):
         train.run(config, model_dir=str(second), init_from=str(first))
-    monkeypatch.setattr(callbacks.Heartbeat, "on_steps", original)
+    monkeypatch.setattr(watch.Heartbeat, "on_steps", original)
     said = capsys.readouterr().out
     assert f"init       5 of 5 variables from {first}/checkpoints/step-1; the optimizer starts fresh" in said
     # The first checkpoint is of the weights as they were read.

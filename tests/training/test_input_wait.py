@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tfbigbatch.training.input_wait import InputWait
+from tfbigbatch.training.input_pipelines import InputWait
 from tfbigbatch.training.train_step import TrainingModel
 
 

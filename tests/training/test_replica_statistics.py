@@ -10,7 +10,7 @@ from tests.helpers import normalised
 from tests.test_train import assert_same_bits
 from tfbigbatch import experiment, train
 from tfbigbatch.optimizers import keras2
-from tfbigbatch.training import replica_statistics
+from tfbigbatch.training.checkpoint_parts import replica_statistics
 from tfbigbatch.training.checkpoints import Checkpoints
 
 UNITS = 3
@@ -25,7 +25,7 @@ class Run:
             self.network = tf_keras.Sequential([tf_keras.layers.BatchNormalization(input_shape=(UNITS,))])
             optimizer = keras2.LAMB(0.01)
             optimizer.build(self.network.trainable_variables)
-        parts = replica_statistics.checkpoint_parts(self.strategy, self.network.weights)
+        parts = replica_statistics(self.strategy, self.network.weights)
         assert len(parts) == (replicas > 1)
         self.checkpoints = Checkpoints(self.network, optimizer, str(directory), parts=parts)
         random = np.random.RandomState(seed)

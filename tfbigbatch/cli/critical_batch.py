@@ -34,8 +34,7 @@ from tfbigbatch.scaling.batch_ramp import RAMP_RULES
 from tfbigbatch.studies import branches, series
 from tfbigbatch.studies.branches import BranchedRun, BranchPoint
 from tfbigbatch.studies.rows import Entry
-from tfbigbatch.training.directory import check
-from tfbigbatch.training.options import RunOptions
+from tfbigbatch.training.options import RunOptions, check
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import write_text
 

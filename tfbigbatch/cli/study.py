@@ -35,8 +35,7 @@ from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import series, study
 from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.studies.study import Study
-from tfbigbatch.training.directory import check
-from tfbigbatch.training.options import RunOptions
+from tfbigbatch.training.options import RunOptions, check
 from tfbigbatch.utils import command
 
 

@@ -13,8 +13,8 @@ from tfbigbatch import optimizers, scaling
 from tfbigbatch.errors import InputError
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import strategy as strategies
-from tfbigbatch.training.averages import weight_averages
 from tfbigbatch.training.carried_state import StatefulTrainingModel
+from tfbigbatch.training.checkpoint_parts import weight_averages
 from tfbigbatch.training.instruments import optimizer_fields
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.train_step import TrainingModel

@@ -1,15 +1,23 @@
-"""The arguments of a run that are not part of its config."""
+"""The arguments of a run beside its config; its checks before TensorFlow is imported, and the directory they find."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_collections
 
+from tfbigbatch import experiment, tasks
+from tfbigbatch.cluster import tf_config
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.experiment.checks import check_fields, check_plan
+from tfbigbatch.runs import checkpoint_files, stored_run
+from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.runs.stored_run import Extension
+from tfbigbatch.training import mlperf
 from tfbigbatch.utils.startup import StartTimings
 
 MODES = ("train", "eval", "train_and_eval")
@@ -34,7 +42,7 @@ class RunOptions:
       profile_steps: None, or (first, last) step to profile.
       use_fake_data: made-up examples of the right shapes in place of the task's data.
       stop_after: None, or the step after which to return, with the run ready to be resumed.
-      mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf.log`.
+      mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf`.
       heartbeat: feeds the watchdog; see `cluster.watchdog`.
       watch_preemption: see `cluster.preemption_notice`.
       timings: of the start of this run; the trainer completes them.
@@ -76,3 +84,85 @@ def check_strategy(name: str) -> None:
         )
     if name not in STRATEGIES:
         raise InputError(f"--strategy={name} is unknown. {nearest(name, STRATEGIES)}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Directory:
+    """The run directory as the run finds it.
+
+    Attributes:
+      files: reads and writes its files.
+      changed: lines on the config fields that differ from the run's start.
+      content: of config.json; None for a new run.
+      status: the content of status.json; {} before the first.
+      extension: None, or what is known of the finished run that is to be trained for longer.
+      init_from: None, or where the run's first weights are from: 'path' as given, and the 'checkpoint' found there.
+    """
+
+    files: RunDirectory
+    changed: Sequence[str]
+    content: dict[str, Any] | None
+    status: dict[str, Any]
+    extension: Extension | None = None
+    init_from: dict[str, str] | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the run ended before, and is not to be extended."""
+        return self.extension is None and stored_run.is_finished(self.content, self.status)
+
+
+def check(options: RunOptions) -> Directory:
+    """Checks all of a run that needs no TensorFlow, once; writes nothing.
+
+    Returns:
+      The run directory: new, or of the run's config.
+
+    Raises:
+      ValueError: an option, a field of the config, the data or the run directory cannot be used.
+    """
+    config, path = options.config, options.model_dir
+    if options.mode not in MODES:
+        raise InputError(f"--mode={options.mode} is unknown; expected one of {', '.join(MODES)}.")
+    if options.extend and not options.trains:
+        raise InputError("--extend trains; --mode=eval does not. Leave one of them out.")
+    check_strategy(options.strategy_name)
+    check_fields(config)
+    if options.mlperf_log:
+        mlperf.check(config)
+        if options.mode != "train_and_eval":
+            raise InputError(
+                f"--mlperf_log: its rules ask for evaluations; expected --mode=train_and_eval, not {options.mode}."
+            )
+    check_plan(config)
+    files = RunDirectory(path, tf_config.is_first(options.strategy_name, options.tpu))
+    if options.trains:
+        _check_writable(path)
+    changed = files.check(config.to_dict(), but=stored_run.may_change(config, options.mode, options.extend))
+    content, status = files.content(), files.status()
+    extension = stored_run.requested_extension(content, status, config, path) if options.extend else None
+    if not options.trains and not checkpoint_files.paths(files.checkpoints):
+        raise InputError(f"--mode=eval: {path} holds no checkpoint. Train first, or give another --model_dir.")
+    origin = stored_run.origin(options.init_from, content, path)
+    found = Directory(files, changed, content, status, extension, origin)
+    if not (options.use_fake_data or found.is_finished and options.trains):
+        _check_data(config, options.data_dir)
+    return found
+
+
+def _check_data(config: ml_collections.ConfigDict, data_dir: str | None) -> None:
+    if data_dir is not None and "://" not in data_dir and not os.path.exists(data_dir):
+        raise InputError(f"--data_dir={data_dir}: no such folder. Give the folder of the data of task {config.task}.")
+    task = tasks.get(config.task)
+    for phase in experiment.phases(config):
+        task.check_data(phase.data.to_dict(), data_dir)
+
+
+def _check_writable(path: str) -> None:
+    existing = os.path.abspath(path)
+    while not os.path.exists(existing):
+        existing = os.path.dirname(existing)
+    if not os.path.isdir(existing):
+        raise InputError(f"--model_dir={path}: {existing} is a file; expected a directory.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"--model_dir={path} cannot be written: no permission to write in {existing}.")

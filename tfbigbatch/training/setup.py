@@ -20,18 +20,18 @@ from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.training import fresh_statistics, local_steps, replica_statistics
+from tfbigbatch.training import local_steps, mlperf
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import precision as precisions
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.build import compiled_model
+from tfbigbatch.training.callbacks.logs import MetricsLog
+from tfbigbatch.training.checkpoint_parts import replica_statistics
 from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
-from tfbigbatch.training.directory import Directory
+from tfbigbatch.training.evaluate import warning_lines
 from tfbigbatch.training.instruments import RunInstruments, check_instruments
-from tfbigbatch.training.metrics_log import MetricsLog
-from tfbigbatch.training.mlperf import rules
-from tfbigbatch.training.mlperf.log import MLPerfLog
-from tfbigbatch.training.options import RunOptions
+from tfbigbatch.training.mlperf import MLPerfLog
+from tfbigbatch.training.options import Directory, RunOptions
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import Precision
 from tfbigbatch.training.rollbacks import Rollbacks
@@ -155,10 +155,10 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
     """
     config = options.config
     target = Metric.of_task(config.task)
-    mlperf = None
+    log = None
     if options.mlperf_log and machine.is_chief:
-        mlperf = MLPerfLog(options.mlperf_log, target.name, rules.unit(config.task))
-        mlperf.init()
+        log = MLPerfLog(options.mlperf_log, target.name, mlperf.unit(config.task))
+        log.init()
     phases = run_phases.phases_of(
         rollbacks.slowed(config),
         functools.partial(run_phases.task_of, data_dir=options.data_dir, use_fake_data=options.use_fake_data),
@@ -186,7 +186,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
     ):
         machine.say(line)
     last_step = min(total_steps, options.stop_after or total_steps)
-    return RunPlan(phases, target, config.stop_at_target, last_step, mlperf)
+    return RunPlan(phases, target, config.stop_at_target, last_step, log)
 
 
 # ---- 3. Model and optimizer -------------------------------------------------------------------
@@ -224,7 +224,7 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     plan.task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
     if not options.use_fake_data:
         recomputes = options.config.evaluate_with_fresh_statistics
-        machine.say_all(fresh_statistics.warning_lines(keras, plan.phases, recomputes))
+        machine.say_all(warning_lines(keras, plan.phases, recomputes))
     log = MetricsLog(directory.files)
     write = functools.partial(log.write, "train")
     date = _date(options.config, plan, write) if options.config.date.enabled else None
@@ -282,7 +282,7 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
     parts = [*model.keras.checkpoint_parts(), model.instruments.checkpoint_part()]
     if model.date is not None:
         parts.append(CheckpointPart({"date": model.date.state}))
-    parts += replica_statistics.checkpoint_parts(machine.strategy, model.keras.network.weights)
+    parts += replica_statistics(machine.strategy, model.keras.network.weights)
     checkpoints = Checkpoints(
         model.keras.network,
         model.keras.optimizer,

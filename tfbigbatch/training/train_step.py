@@ -12,9 +12,9 @@ import tf_keras
 
 from tfbigbatch.instruments.step_gradients import StepGradients
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
-from tfbigbatch.training.averages import WeightAverages
+from tfbigbatch.training.checkpoint_parts import WeightAverages
 from tfbigbatch.training.checkpoints import CheckpointPart
-from tfbigbatch.training.input_wait import InputWait
+from tfbigbatch.training.input_pipelines import InputWait
 from tfbigbatch.utils.startup import StartTimings
 
 Tensors = Any

@@ -19,19 +19,17 @@ from tfbigbatch.runs import goodput
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.runs.stored_run import extended, shown_best, shown_metrics
-from tfbigbatch.training import callbacks as run_callbacks
-from tfbigbatch.training import local_steps
+from tfbigbatch.training import local_steps, mlperf
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import strategy as strategies
-from tfbigbatch.training.callbacks import own
+from tfbigbatch.training.callbacks import own, watch
 from tfbigbatch.training.callbacks.base import steps_done
-from tfbigbatch.training.directory import Directory
-from tfbigbatch.training.evaluate import evaluate
-from tfbigbatch.training.fresh_statistics import FreshStatistics
-from tfbigbatch.training.input_pipelines import Continued
-from tfbigbatch.training.input_wait import InputWait
-from tfbigbatch.training.mlperf import rules
-from tfbigbatch.training.options import RunOptions
+from tfbigbatch.training.callbacks.logs import Evaluation, Progress, StepMetrics
+from tfbigbatch.training.callbacks.saving import KeepBest, SaveCheckpoints
+from tfbigbatch.training.callbacks.signals import StopOnSignal
+from tfbigbatch.training.evaluate import FreshStatistics, evaluate
+from tfbigbatch.training.input_pipelines import Continued, InputWait
+from tfbigbatch.training.options import Directory, RunOptions
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.plan import fit_segments
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
@@ -46,7 +44,7 @@ Status = dict[str, Any]
 class Trainer:
     """A run with all that it consists of, ready to train or to evaluate.
 
-    `directory` is of `training.directory`, the other parts are what the functions of `training.setup` return, in their
+    `directory` is of `training.options`, the other parts are what the functions of `training.setup` return, in their
     order; `stop_request` may have come before.
     """
 
@@ -62,8 +60,8 @@ class Trainer:
     def __post_init__(self) -> None:
         self._config = self.options.config
         self._network = self.model.keras
-        self._heartbeat = run_callbacks.Heartbeat(self.options.heartbeat)
-        self._stop = run_callbacks.StopOnSignal(
+        self._heartbeat = watch.Heartbeat(self.options.heartbeat)
+        self._stop = StopOnSignal(
             self.start.checkpoints,
             agree=self.machine.agree if self.machine.is_multi_worker else None,
             every=self.plan.phases[0].plan.log_every,
@@ -73,8 +71,8 @@ class Trainer:
         self._last_step = self.plan.last_step
         self._started = time.perf_counter()
         self._saved_seconds = self.start.seconds
-        self._progress = run_callbacks.Progress(self.plan.total_steps, self._config.evaluate_on)
-        self._best = run_callbacks.KeepBest(
+        self._progress = Progress(self.plan.total_steps, self._config.evaluate_on)
+        self._best = KeepBest(
             self.start.checkpoints,
             self.directory.files.best,
             self.plan.target,
@@ -170,7 +168,7 @@ class Trainer:
         if self.plan.mlperf:
             first = self.plan.phases[0]
             self.plan.mlperf.start(
-                rules.settings(self._config, first.plan.scaled, first.task, first.held_out, self.machine.replicas),
+                mlperf.settings(self._config, first.plan.scaled, first.task, first.held_out, self.machine.replicas),
                 step=self.start.step,
                 steps_in_epoch=first.examples_in_epoch / self._config.batch_size,
                 evaluate_every=int(first.plan.evaluate_every),
@@ -279,8 +277,8 @@ class Trainer:
 
         return timed
 
-    def _evaluation_of(self, phase: Phase) -> run_callbacks.Evaluation:
-        return run_callbacks.Evaluation(
+    def _evaluation_of(self, phase: Phase) -> Evaluation:
+        return Evaluation(
             self._evaluator(phase, on_texts=self._write_translations),
             self.model.log,
             every=phase.plan.evaluate_every,
@@ -294,11 +292,11 @@ class Trainer:
     def _write_translations(self, lines: Sequence[str]) -> None:
         self.directory.files.write_translations(self._config.evaluate_on, steps_done(self._network.optimizer), lines)
 
-    def _own_callbacks(self) -> run_callbacks.OwnCallbacks | None:
+    def _own_callbacks(self) -> own.OwnCallbacks | None:
         """The user's callbacks; None without any. All workers have it, so that they agree on stopping."""
         if not self.options.callbacks or not self.options.trains:
             return None
-        return run_callbacks.OwnCallbacks(
+        return own.OwnCallbacks(
             own.in_this_process(own.checked(self.options.callbacks), self.machine.is_chief),
             network=self._network.network,
             optimizer=self._network.optimizer,
@@ -315,7 +313,7 @@ class Trainer:
         found: list[tf_keras.callbacks.Callback] = [self._progress]
         if self.options.profile_steps:
             folder = os.path.join(self.options.model_dir, "train")
-            found.append(run_callbacks.Profile(folder, *self.options.profile_steps, self._config.steps_per_execution))
+            found.append(watch.Profile(folder, *self.options.profile_steps, self._config.steps_per_execution))
         return found
 
     def _callbacks(
@@ -324,7 +322,7 @@ class Trainer:
         """The callbacks of a phase, in the order that they are called in."""
         in_ramp = phase.config.ramp.name != "none"
         self._best.evaluation = self._evaluation
-        step_metrics = run_callbacks.StepMetrics(
+        step_metrics = StepMetrics(
             self.model.log,
             every=phase.plan.log_every,
             batch_size=phase.config.batch_size,
@@ -338,16 +336,16 @@ class Trainer:
             self._own.evaluation = self._evaluation if self._evaluates else None
             self._own.log_every = phase.plan.log_every
         return [
-            *([] if self._timings.is_complete else [run_callbacks.FirstStep(self._timings, self._goodput.started)]),
+            *([] if self._timings.is_complete else [watch.FirstStep(self._timings, self._goodput.started)]),
             step_metrics,
             *([self.model.date] if self.model.date else []),
             *self.model.instruments.callbacks,
-            run_callbacks.Checks(phase.task.checks),
-            run_callbacks.StopOnNonFinite(phase.plan.log_every),
+            watch.Checks(phase.task.checks),
+            watch.StopOnNonFinite(phase.plan.log_every),
             *local_steps.callbacks(self._network.optimizer, self.plan.total_steps),
             *([self._evaluation] if self._evaluates else []),
             *([self._own] if self._own else []),
-            run_callbacks.SaveCheckpoints(
+            SaveCheckpoints(
                 self.start.checkpoints,
                 every=phase.plan.checkpoint_every,
                 last_step=phase.last_step,
@@ -366,8 +364,8 @@ class Trainer:
 
     # ---- Status -----------------------------------------------------------------------------------
 
-    def _written_status(self, phase: Phase) -> run_callbacks.WriteStatus:
-        return run_callbacks.WriteStatus(functools.partial(self._write_status, RUNNING), every=phase.plan.log_every)
+    def _written_status(self, phase: Phase) -> watch.WriteStatus:
+        return watch.WriteStatus(functools.partial(self._write_status, RUNNING), every=phase.plan.log_every)
 
     def _saved(self, step: int) -> None:
         """Writes the status after a checkpoint; a resumed run counts its seconds from there."""

@@ -10,8 +10,7 @@ from tfbigbatch import train
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.training import callbacks
-from tfbigbatch.training.metrics_log import MetricsLog
+from tfbigbatch.training.callbacks import logs, watch
 
 
 def compiled(learning_rate=0.1):
@@ -28,10 +27,10 @@ def data(examples=96):
 
 def test_rows_are_the_means_of_their_windows(tmp_path):
     directory = RunDirectory(str(tmp_path))
-    log = MetricsLog(directory)
+    log = logs.MetricsLog(directory)
     model = compiled(learning_rate=0.0)
     x, y = data()
-    metrics = callbacks.StepMetrics(log, every=4, batch_size=8, dataset_size=96)
+    metrics = logs.StepMetrics(log, every=4, batch_size=8, dataset_size=96)
     # 12 steps an epoch; two calls of fit go on counting.
     for _ in range(2):
         model.fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[metrics])
@@ -47,7 +46,7 @@ def test_a_metric_that_is_not_finite_is_named_with_its_window(bad):
     x, y = data()
     x[50] = bad  # in step 7 of 12
     with pytest.raises(DivergedError, match=r"became (nan|inf) between step 6 and step 9\."):
-        compiled().fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[callbacks.StopOnNonFinite(3)])
+        compiled().fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[watch.StopOnNonFinite(3)])
 
 
 def test_a_line_without_a_terminal_has_the_learning_rate_and_the_speed(tmp_path, quick_config, capsys):
@@ -63,7 +62,7 @@ def test_a_line_without_a_terminal_has_the_learning_rate_and_the_speed(tmp_path,
 def test_a_profile_is_recorded_whatever_the_length_of_an_execution(tmp_path, steps_per_execution, window):
     model = compiled()
     model.compile("sgd", "mse", steps_per_execution=steps_per_execution)
-    profile = callbacks.Profile(str(tmp_path), *window, steps_per_execution)
+    profile = watch.Profile(str(tmp_path), *window, steps_per_execution)
     model.fit(*data(), batch_size=8, verbose=0, callbacks=[profile])
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
 
@@ -71,7 +70,7 @@ def test_a_profile_is_recorded_whatever_the_length_of_an_execution(tmp_path, ste
 def test_a_bar_that_ends_early_leaves_a_line_of_its_own_to_the_next(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for last_step, ends in ((120, "\n"), (24, "\n")):
-        progress = callbacks.Progress(last_step)
+        progress = logs.Progress(last_step)
         compiled().fit(*data(), batch_size=8, epochs=2, verbose=0, callbacks=[progress])
         progress.close()
         progress.close()

@@ -8,7 +8,6 @@ import pytest
 
 from tests.test_train import assert_same_bits
 from tfbigbatch import experiment, train
-from tfbigbatch.training import callbacks
 from tfbigbatch.training.callbacks import saving
 from tfbigbatch.training.checkpoints import Checkpoints
 
@@ -20,7 +19,7 @@ def test_a_kill_costs_at_most_the_time_with_a_row_of_the_log_and_an_evaluation(
     clock, step_seconds, log_every, saves = [0.0], 1.0, 4, []
     monkeypatch.setattr(saving, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
     checkpoints = types.SimpleNamespace(save=lambda step: saves.append((clock[0], step)))
-    callback = callbacks.SaveCheckpoints(
+    callback = saving.SaveCheckpoints(
         checkpoints, every=0, last_step=300, saved=lambda step: None, seconds=10.0, log_every=log_every
     )
     callback.set_params({"steps": evaluate_every})

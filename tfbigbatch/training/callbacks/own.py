@@ -15,7 +15,7 @@ import tf_keras
 from tfbigbatch.callbacks.counters import counters
 from tfbigbatch.errors import InputError
 from tfbigbatch.training.callbacks.base import Logs, StepCallback, crosses
-from tfbigbatch.training.callbacks.evaluation import Evaluation
+from tfbigbatch.training.callbacks.logs import Evaluation
 from tfbigbatch.utils.files import read_json, write_json
 
 FILE = "callbacks.json"

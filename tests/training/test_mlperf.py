@@ -5,11 +5,10 @@ import os
 import pytest
 
 from tfbigbatch import experiment, tasks, train
-from tfbigbatch.training.mlperf import rules
-from tfbigbatch.training.mlperf.log import MLPerfLog
+from tfbigbatch.training import mlperf
 
 pytest.importorskip("mlperf_logging")
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def small_run(tmp_path, *, stop_at_target=0.759, **arguments):
@@ -103,13 +102,13 @@ OF_GNMT = {
 def test_a_log_is_accepted_by_the_checker(tmp_path, caplog, file, ruleset, every, values, expected):
     pytest.importorskip("sentencepiece")
     config = experiment.load(file)
-    rules.check(config)
+    mlperf.check(config)
     model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())}
     task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
     recipe = experiment.tuned_recipe(config, len(task.train))
-    log = MLPerfLog(str(tmp_path / "mlperf.log"), task.target, rules.unit(config.task))
+    log = mlperf.MLPerfLog(str(tmp_path / "mlperf.log"), task.target, mlperf.unit(config.task))
     log.init()
-    settings = rules.settings(config, recipe, task, task.held_out(config.evaluate_on), replicas=8)
+    settings = mlperf.settings(config, recipe, task, task.held_out(config.evaluate_on), replicas=8)
     log.start(settings, step=0, steps_in_epoch=float(every), evaluate_every=every)
     for number, value in enumerate(values, 1):
         log.evaluation_begins(number * every)
@@ -135,4 +134,4 @@ def test_a_gnmt_by_other_rules_is_refused(field, value, said):
     holder, _, name = field.rpartition(".")
     (config[holder] if holder else config)[name] = value
     with pytest.raises(ValueError, match=said):
-        rules.check(config)
+        mlperf.check(config)

@@ -1,6 +1,7 @@
-"""Moving averages of the weights (Polyak averaging; `use_ema` of Keras' optimizers) in a run.
+"""Further state in a run's checkpoints: moving averages of the weights, and the statistics of every replica.
 
-Training goes on with the weights; an evaluation, and what is loaded from a checkpoint, has the averages.
+Of averages (Polyak averaging; `use_ema` of Keras' optimizers): training goes on with the weights; an evaluation, and
+what is loaded from a checkpoint, has the averages.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch.optimizers.replica_state import ReplicaState, is_of_replicas
 from tfbigbatch.runs.checkpoint_files import AVERAGES
-from tfbigbatch.training.checkpoints import CheckpointPart
+from tfbigbatch.training.checkpoints import STATISTICS, CheckpointPart
 
 
 class WeightAverages:
@@ -84,3 +86,20 @@ def _innermost(optimizer: Any) -> Any:
     while hasattr(optimizer, "inner_optimizer"):
         optimizer = optimizer.inner_optimizer
     return optimizer
+
+
+def replica_statistics(strategy: tf.distribute.Strategy, weights: Sequence[tf.Variable]) -> list[CheckpointPart]:
+    """The checkpoint part with every replica's statistics of batch normalisation, where several replicas have any.
+
+    Each replica moves them by its own part of the batch. A checkpoint of the network holds their mean, which other
+    numbers of replicas begin with: they end with the same weights, but with statistics that are rounded otherwise.
+
+    Args:
+      strategy: of the replicas.
+      weights: of the network.
+    """
+    own = [variable for variable in weights if is_of_replicas(variable)]
+    if strategy.num_replicas_in_sync == 1 or not own:
+        return []
+    state = ReplicaState(strategy, own)
+    return [CheckpointPart({STATISTICS: state.whole}, before_save=state.gather, after_restore=state.spread)]
