@@ -29,7 +29,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.cluster.local import ending_with_parent, free_ports
+from tfbigbatch.cluster.local import ending_with_parent, free_addresses
 from tfbigbatch.errors import Preempted, WorkerLost
 from tfbigbatch.runs.checkpoint_files import paths
 from tfbigbatch.runs.run_directory import DONE, RunDirectory
@@ -94,7 +94,7 @@ class Workers:
     """The processes of one start of a run: one alone, or a cluster whose connections go through proxies."""
 
     def __init__(self, command, count, folder):
-        ports = free_ports(count) if count > 1 else []
+        ports = [int(each.rpartition(":")[2]) for each in free_addresses(count)] if count > 1 else []
         self.proxies = [Proxy(port) for port in ports]
         self._log = open(os.path.join(folder, "output.txt"), "ab")  # closed by `close`
         self.processes = []

@@ -31,7 +31,8 @@ def test_every_pod_of_the_manifest_finds_itself_in_the_cluster(job):
     assert list(variables) == ["INDEX", "TF_CONFIG"]  # Kubernetes expands what was defined before.
     for index in range(job["parallelism"]):
         text = variables["TF_CONFIG"]["value"].replace("$(INDEX)", str(index))
-        assert parse_tf_config(text) == (job["completions"], index)
+        workers, found = parse_tf_config(text)
+        assert (len(workers), found) == (job["completions"], index)
         # As a JobSet names its pods: JOBSET-JOB-0-INDEX.JOBSET.
         assert f"resnet-worker-0-{index}.resnet:" in text
     config = next(part for part in container["command"] if part.startswith("--config="))

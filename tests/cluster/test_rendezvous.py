@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tfbigbatch.cluster import rendezvous
+from tfbigbatch.cluster import tf_config
 from tfbigbatch.cluster.local import free_addresses
 
 
@@ -27,7 +27,7 @@ def test_all_leave_once_all_have_come():
     addresses, left = free_addresses(3), []
 
     def worker(index):
-        rendezvous.wait(config(addresses, index))
+        tf_config.wait_for_all(config(addresses, index))
         left.append(index)
         # TensorFlow listens there now, for those that did not see this worker yet.
         with socket.create_server(("127.0.0.1", port_of(addresses[index]))):
@@ -50,9 +50,9 @@ def test_all_leave_once_all_have_come():
 def test_a_signal_ends_a_worker_that_waits(number):
     addresses = free_addresses(2)
     code = (
-        "import sys; from tfbigbatch.cluster import rendezvous; from tfbigbatch.errors import Preempted\n"
-        "rendezvous._SILENCE = 0.0\n"
-        f"try: rendezvous.wait({config(addresses, 0)!r})\n"
+        "import sys; from tfbigbatch.cluster import tf_config; from tfbigbatch.errors import Preempted\n"
+        "tf_config._SILENCE = 0.0\n"
+        f"try: tf_config.wait_for_all({config(addresses, 0)!r})\n"
         "except Preempted as stopped: print(stopped); sys.exit(stopped.exit_code)"
     )
     worker = subprocess.Popen(

@@ -7,7 +7,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.cluster.local import free_ports
+from tfbigbatch.cluster.local import free_addresses
 from tfbigbatch.errors import InputError, WorkerLost
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.strategy import choose, is_chief
@@ -64,7 +64,7 @@ def test_a_worker_that_is_lost_while_the_others_join_is_no_bad_input(monkeypatch
         raise error
 
     monkeypatch.setenv("TF_CONFIG", json.dumps(CLUSTER))
-    monkeypatch.setattr(strategies.rendezvous, "wait", lambda text: None)
+    monkeypatch.setattr(strategies, "wait_for_all", lambda text: None)
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", fails)
     with pytest.raises(raised, match=said):
         choose("multi_worker")
@@ -82,7 +82,7 @@ def asked(monkeypatch):
     def record(name, result=None):
         return lambda *arguments: found.append((name, *(type(each).__name__ for each in arguments))) or result
 
-    monkeypatch.setattr(strategies, "_has_chips", lambda: True)
+    monkeypatch.setattr(strategies, "_DEVICES", ("/dev/null",))
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", Resolver)
     monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", record("connect"))
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", record("initialize"))
@@ -107,14 +107,13 @@ def test_another_machines_tpu_is_connected_to_and_initialised_once(asked):
 
 @pytest.mark.parametrize("kind", ["local", "name", "address"])
 def test_no_tpu_is_an_error_within_seconds(kind, monkeypatch):
-    (port,) = free_ports(1)
-    monkeypatch.setenv("GCE_METADATA_IP", f"127.0.0.1:{port}")
+    (address,) = free_addresses(1)
+    monkeypatch.setenv("GCE_METADATA_IP", address)
     monkeypatch.setattr(strategies, "_DEVICES", ())
-    monkeypatch.setattr(strategies, "_VENDORS", "/nowhere/*")
     name, said = {
         "local": ("local", "no TPU chip"),
         "name": ("my-pod", "this machine is not on it"),
-        "address": (f"grpc://127.0.0.1:{port}", f"127.0.0.1:{port} does not answer"),
+        "address": (f"grpc://{address}", f"{address} does not answer"),
     }[kind]
     started = time.perf_counter()
     with pytest.raises(ValueError, match=f"--tpu={name}: no TPU answers.*{said}.*docs/tpu.md"):

@@ -24,16 +24,11 @@ _PR_SET_PDEATHSIG = 1
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
-def free_ports(count: int) -> list[int]:
-    """Different ports of loopback at which nothing listens; another program may take one before it is used."""
+def free_addresses(count: int) -> list[str]:
+    """Addresses "127.0.0.1:PORT" of a `TF_CONFIG` at which nothing listens; another program may take one before."""
     with contextlib.ExitStack() as open_together:  # So that no two are the same.
         servers = [open_together.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [server.getsockname()[1] for server in servers]
-
-
-def free_addresses(count: int) -> list[str]:
-    """Free ports as addresses of a `TF_CONFIG`: "127.0.0.1:PORT"."""
-    return [f"127.0.0.1:{port}" for port in free_ports(count)]
+        return [f"127.0.0.1:{server.getsockname()[1]}" for server in servers]
 
 
 def launch(
@@ -101,17 +96,15 @@ def _attempt(
     for reader in readers:
         reader.start()
     deadline: float | None = None
-    asked = told = False
+    told = False
     while running := [index for index, each in enumerate(processes) if each.poll() is None]:
         cause = _cause(processes)
         if len(requests) > 1 or (deadline and time.monotonic() > deadline):
             say(f"launcher: killing {', '.join(f'worker {index}' for index in running)}.")
             _kill([processes[index] for index in running])
-        elif requests and not asked or cause is not None and deadline is None:
+        elif deadline is None and (requests or cause is not None):
             lost = False
-            if requests:
-                asked = True
-            elif cause is not None:
+            if cause is not None and not requests:
                 told, lost = True, _is_loss(processes[cause].returncode)
                 say(_ending(cause, processes[cause].returncode))
             for index in () if lost else running:
@@ -119,7 +112,7 @@ def _attempt(
             deadline = time.monotonic() + (loss_grace if lost else grace)
         time.sleep(_POLL)
     cause = _cause(processes)
-    if cause is not None and not (asked or told):
+    if cause is not None and not (requests or told):
         # All have ended since the last look.
         say(_ending(cause, processes[cause].returncode))
     for reader in readers:

@@ -1,18 +1,25 @@
 """TF_CONFIG: the cluster's addresses and this process's place among them, in JSON; from Slurm's variables too.
 
 TensorFlow's SlurmClusterResolver sorts host names as text (node10 before node9), which gives ranks the wrong addresses,
-and fails without GPUs.
+and fails without GPUs. It waits for the other workers within a call of C++ that keeps Python's lock and replaces the
+handler of SIGTERM: neither that nor Ctrl-C ends a worker there, and no line says what it waits for. So `wait_for_all`
+waits before it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import socket
+import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, Preempted
+from tfbigbatch.utils.signals import StopRequest
 
 _FORM = 'expected {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
 _JOBS = ("chief", "worker")
@@ -21,6 +28,9 @@ _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.%\w]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 _SLURM = ("SLURM_PROCID", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE")
 # The tasks of a job on one host use adjacent ports; jobs that share a host rarely get the same ones.
 _FIRST_PORT, _PORTS_A_JOB, _SLURM_JOBS = 12_000, 16, 1_000
+_POLL, _TIMEOUT = 0.2, 2.0  # seconds
+# After which a line says who is missing.
+_SILENCE = 10.0
 
 
 def joins_cluster(strategy_name: str, tpu: str | None) -> bool:
@@ -40,13 +50,7 @@ def is_first(strategy_name: str, tpu: str | None) -> bool:
     return not (text and joins_cluster(strategy_name, tpu)) or parse_tf_config(text)[1] == 0
 
 
-def parse_tf_config(text: str) -> tuple[int, int]:
-    """(number of workers, this worker's index) of a TF_CONFIG; a chief is the first. Raises: see `workers_of`."""
-    addresses, index = workers_of(text)
-    return len(addresses), index
-
-
-def workers_of(text: str) -> tuple[list[str], int]:
+def parse_tf_config(text: str) -> tuple[list[str], int]:
     """(the addresses of all workers in their order, this worker's index) of a TF_CONFIG; a chief is the first.
 
     Raises:
@@ -56,33 +60,28 @@ def workers_of(text: str) -> tuple[list[str], int]:
     try:
         config = json.loads(text)
         jobs, kind, index = dict(config["cluster"]), config["task"]["type"], int(config["task"]["index"])
+        chiefs, others = (list(jobs.get(job, [])) for job in _JOBS)
+        fault = _fault(jobs, kind, index)
     except (ValueError, RecursionError, KeyError, TypeError) as error:
-        raise InputError(
-            f"TF_CONFIG is not of the expected form ({error!r:.80}); {_FORM}. It reads: {text[:200]}"
-        ) from None
+        fault = f"is not of the expected form ({error!r:.80})"
+    if fault:
+        raise InputError(f"TF_CONFIG {fault}; {_FORM}. It reads: {text[:200]}")
+    return chiefs + others, index + (len(chiefs) if kind == "worker" else 0)
+
+
+def _fault(jobs: Mapping[str, Any], kind: str, index: int) -> str | None:
+    """The first mistake of a cluster's jobs and this process's task, in words; None for none."""
     for job in (*jobs, kind):
         if job not in _JOBS:
-            raise InputError(
-                f"TF_CONFIG has the job {job!r}: workers train together without parameter servers or an evaluator; "
-                f"expected {' and '.join(_JOBS)} alone. It reads: {text[:200]}"
-            )
-    for job, addresses in jobs.items():
-        if not isinstance(addresses, list) or job == "chief" and len(addresses) > 1:
-            raise InputError(f"TF_CONFIG: {job!r} is {addresses!r}; expected a list of addresses, and one for a chief.")
-        for address in addresses:
-            _check_address(address)
-    workers = [address for job in _JOBS for address in jobs.get(job, [])]
-    if len(set(workers)) < len(workers):
-        raise InputError(f"TF_CONFIG gives an address to two workers; expected one of its own for each: {workers}.")
-    if not 0 <= index < len(jobs.get(kind, [])):
-        raise InputError(f"TF_CONFIG: task {kind} {index} is not in the cluster of {len(workers)} worker(s); {_FORM}.")
-    return workers, index + (len(jobs.get("chief", [])) if kind == "worker" else 0)
-
-
-def _check_address(address: Any) -> None:
-    found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
-    if found is None or not 1 <= int(found[1]) <= 65535:
-        raise InputError(f"TF_CONFIG: {address!r} is not an address; expected 'host:port', such as 'host0:12345'.")
+            return f"has the job {job!r}: workers train together without parameter servers or an evaluator"
+    workers = [address for addresses in jobs.values() for address in addresses]
+    for address in workers:
+        found = _ADDRESS.fullmatch(address)
+        if found is None or not 1 <= int(found[1]) <= 65535:
+            return f"has {address!r}, which is not an address"
+    if len(set(workers)) < len(workers) or len(jobs.get("chief", [])) > 1:
+        return "gives an address to two workers, or has two chiefs"
+    return None if 0 <= index < len(jobs.get(kind, [])) else f"has no task {kind} {index} in its cluster"
 
 
 def is_slurm_step(environment: Mapping[str, str]) -> bool:
@@ -149,3 +148,62 @@ def _tasks_per_node(text: str) -> list[int]:
     if not all(parts):
         raise InputError(f"{text!r} is not a Slurm list of task counts such as 2(x3),1.")
     return [int(found[1]) for found in parts if found for _ in range(int(found[2] or 1))]
+
+
+def wait_for_all(text: str) -> None:
+    """Returns when every other worker listens at its address, and has had the time to see this one.
+
+    This worker listens at its own port meanwhile, and leaves it to TensorFlow then. A worker that is still waiting sees
+    it again as soon as TensorFlow listens there.
+
+    Args:
+      text: a TF_CONFIG.
+
+    Raises:
+      ValueError: see `parse_tf_config`.
+      Preempted: SIGTERM, Ctrl-C or SIGUSR1 came.
+    """
+    workers, index = parse_tf_config(text)
+    missing = [address for number, address in enumerate(workers) if number != index]
+    stop, own, said = StopRequest(), None, time.monotonic()
+    with contextlib.ExitStack() as context:
+        context.enter_context(stop.handling())
+        while own is None or missing:
+            # The port may still be that of a worker before this one, which ends.
+            if own is None and (own := _listener(_split(workers[index])[1])):
+                context.enter_context(own)
+            missing = [address for address in missing if stop.requested or not _answers(address)]
+            if stop.requested:
+                raise Preempted(
+                    "stopped on request while waiting for the other workers, with nothing new to save; the same "
+                    "command resumes."
+                )
+            if time.monotonic() - said > _SILENCE:
+                said = float("inf")
+                waits = missing or [f"its own port of {workers[index]}, which is in use"]
+                print(f"worker {index} waits for {', '.join(waits[:8])}", file=sys.stderr, flush=True)
+            if own is None or missing:
+                time.sleep(_POLL)
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _listener(port: int) -> socket.socket | None:
+    """A socket that listens at the port on all interfaces, as TensorFlow's; None while the port is in use."""
+    try:
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(("", port), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
+        return socket.create_server(("", port), backlog=1024)
+    except OSError:
+        return None
+
+
+def _answers(address: str) -> bool:
+    """True if something listens at an address: the kernel answers for a worker, whatever that is doing."""
+    with contextlib.suppress(OSError):
+        socket.create_connection(_split(address), timeout=_TIMEOUT).close()
+        return True
+    return False

@@ -15,19 +15,18 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfbigbatch.cluster import rendezvous
-from tfbigbatch.cluster.tf_config import joins_cluster, parse_tf_config
+from tfbigbatch.cluster.tf_config import joins_cluster, parse_tf_config, wait_for_all
 from tfbigbatch.cluster.watchdog import worker_loss
 from tfbigbatch.errors import InputError, WorkerLost
 from tfbigbatch.utils.signals import reinstall_handler
 
 LOCAL = "local"
 # Google Cloud's server that tells a machine about itself; TensorFlow asks it where a named TPU is.
-_METADATA = ("metadata.google.internal", 80)
+_METADATA = "metadata.google.internal"
 _PORT = 8470
 _SECONDS = 5.0
-# A TPU VM's chips: the first for v2 to v4, the second for v5e and on. The third are all PCI devices' makers.
-_DEVICES, _VENDORS, _GOOGLE = ("/dev/accel*", "/dev/vfio/[0-9]*"), "/sys/bus/pci/devices/*/vendor", "0x1ae0"
+# A TPU VM's chips: the first for v2 to v4, the second for v5e and on.
+_DEVICES = ("/dev/accel*", "/dev/vfio/[0-9]*")
 
 
 def choose(
@@ -69,7 +68,7 @@ def choose(
         return tpu_strategy(tpu), f"tpu {tpu}"
     if joins_cluster(name, tpu):
         workers, index = parse_tf_config(os.environ["TF_CONFIG"])
-        return _multi_worker_strategy(), f"multi_worker, worker {index} of {workers} in TF_CONFIG"
+        return _multi_worker_strategy(), f"multi_worker, worker {index} of {len(workers)} in TF_CONFIG"
     gpus = tf.config.list_logical_devices("GPU")
     devices = gpus or tf.config.list_logical_devices("CPU")
     kind = "GPU" if gpus else "CPU"
@@ -163,7 +162,7 @@ def _mirrored_strategy(devices: tuple[str, ...]) -> tf.distribute.Strategy:
 @functools.cache
 def _multi_worker_strategy() -> tf.distribute.Strategy:
     # TensorFlow would wait for the others without hearing a signal.
-    rendezvous.wait(os.environ["TF_CONFIG"])
+    wait_for_all(os.environ["TF_CONFIG"])
     try:
         # A worker that freezes or ends while the others join fails them: all have to be started again.
         with worker_loss():
@@ -208,33 +207,14 @@ def tpu_strategy(name: str) -> tf.distribute.Strategy:
 def _missing(name: str) -> str | None:
     """The reason why no TPU can answer, found within seconds; None where one may."""
     if name == LOCAL:
-        return None if _has_chips() else "this machine has no TPU chip: no /dev/accel0, no /dev/vfio/0"
+        has_chips = any(glob.glob(pattern) for pattern in _DEVICES)
+        return None if has_chips else "this machine has no TPU chip: no /dev/accel0, no /dev/vfio/0"
     if "://" in name:
         address = urllib.parse.urlsplit(name)
         return _unreachable(address.hostname or "", address.port or _PORT)
-    unreachable = _unreachable(*_metadata())
-    if unreachable:
-        return f"names are looked up through Google Cloud, and this machine is not on it: {unreachable}"
-    return None
-
-
-def _has_chips() -> bool:
-    if any(glob.glob(pattern) for pattern in _DEVICES):
-        return True
-    return any(_read(path) == _GOOGLE for path in glob.glob(_VENDORS))
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-def _metadata() -> tuple[str, int]:
-    host, _, port = os.environ.get("GCE_METADATA_IP", "").partition(":")
-    return (host, int(port or _METADATA[1])) if host else _METADATA
+    host, _, port = os.environ.get("GCE_METADATA_IP", _METADATA).partition(":")
+    unreachable = _unreachable(host, int(port or 80))
+    return unreachable and f"names are looked up through Google Cloud, and this machine is not on it: {unreachable}"
 
 
 def _unreachable(host: str, port: int) -> str | None:
