@@ -34,7 +34,7 @@ def assert_same_bits(directory, other):
 
 
 def test_a_run_directory_holds_all_that_happened(tmp_path, quick_config, capsys):
-    result = train.run(quick_config(histograms=True), model_dir=str(tmp_path), profile_steps=(4, 6))
+    result = train.run(quick_config(), model_dir=str(tmp_path), profile_steps=(4, 6))
     assert result["status"] == "done" and result["step"] == 24
     said = capsys.readouterr().out
     assert "48 global = 48 per replica x 1 accumulation x 1 replica" in said and "tensorboard" in said
@@ -62,7 +62,6 @@ def test_a_run_directory_holds_all_that_happened(tmp_path, quick_config, capsys)
                 for event in tf.compat.v1.train.summary_iterator(str(tmp_path / split / name)):
                     tags.update(f"{split}/{value.tag}" for value in event.summary.value)
     assert {"train/loss", "train/learning_rate", "train/examples_per_second", "eval/accuracy"} <= tags
-    assert "train/lstm/lstm_cell/kernel" in tags
     assert list((tmp_path / "train" / "plugins" / "profile").rglob("*.xplane.pb"))
 
 

@@ -62,7 +62,7 @@ def test_a_directory_that_is_there_stays_as_it_is(tmp_path):
 
 
 def test_a_run_of_before_a_field_came_is_still_the_same_run(tmp_path):
-    older = {name: value for name, value in CONFIG.items() if name != "histograms"}
+    older = {name: value for name, value in CONFIG.items() if name != "keep_best"}
     kept = ResultsCache(str(tmp_path / "kept.jsonl"))
     kept.keep([made(tmp_path, "older", older)])
     assert kept.restore(str(tmp_path / "again"), CONFIG)

@@ -140,8 +140,6 @@ _RUN: dict[str, Any] = {
     "keep_checkpoints": 2,
     # Also keep the checkpoint with the best target metric, in the run directory's folder `best`.
     "keep_best": True,
-    # Histograms of the weights in TensorBoard, at each evaluation.
-    "histograms": False,
     # Steps in one call of the device's loop (Keras' steps_per_execution).
     "steps_per_execution": 1,
     # The whole step as one XLA computation, on one device; on a TPU it always is.

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -237,7 +236,6 @@ class RunDirectory:
                 "config": config,
                 "versions": versions(),
                 "devices": devices,
-                "git_revision": _git_revision(),
                 "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
                 **(more or {}),
             }
@@ -308,16 +306,3 @@ def versions() -> dict[str, str]:
     # TensorFlow's distributions have several names.
     packages |= {name: sys.modules[name].__version__ for name in ("numpy", "tensorflow", "tf_keras")}
     return {"tfbigbatch": __version__, "python": platform.python_version(), **packages}
-
-
-def _git_revision() -> str | None:
-    """The git revision of the package's checkout, with '-dirty' for local changes; None outside of one."""
-    # Without locks it only reads; otherwise it may rewrite the index of the checkout.
-    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        done = subprocess.run(
-            command, cwd=os.path.dirname(__file__), capture_output=True, text=True, check=True, timeout=10
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()

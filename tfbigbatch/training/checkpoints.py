@@ -127,10 +127,12 @@ class Checkpoints:
         found = checkpoint_files.paths(self._directory)
         damaged = []
         for path in found:
-            wrong = self._restored(path)
-            if not wrong:
+            try:
+                parts = self._read(path)
                 break
-            damaged.append((path, wrong))
+            # TensorFlow turns data that ends too soon into Python's own error.
+            except (tf.errors.OpError, IndexError) as error:
+                damaged.append((path, first_line(error)))
         else:
             self._check_for_lost_files(damaged)
             return None
@@ -142,17 +144,15 @@ class Checkpoints:
         elif not self._scratch:
             self.set_aside = [(checkpoint_files.set_aside(path), wrong) for path, wrong in damaged]
             _write_list(literal_path(self._directory), [literal_path(path) for path in whole])
-        others = self._statistics_of_others(path) is not None
-        for part in self._parts:
-            if not (others and STATISTICS in part.more):
-                part.after_restore()
+        for part in parts:
+            part.after_restore()
         return int(self._optimizer.iterations.numpy())
 
-    def _restored(self, path: str) -> str | None:
-        """Restores a checkpoint; returns what is wrong with its files, or None."""
+    def _read(self, path: str) -> Sequence[CheckpointPart]:
+        """Restores a checkpoint; returns the parts that were in it."""
         try:
-            self._check_replicas(path)
-            status = self._readable(path).restore(literal_path(path))
+            readable, parts = self._readable(path)
+            status = readable.restore(literal_path(path))
             status.assert_existing_objects_matched()
             status.assert_consumed()
         except InputError:
@@ -162,40 +162,34 @@ class Checkpoints:
                 f"checkpoint {path} is of another model or optimizer: {first_line(error)} "
                 "Use the experiment file that wrote it, or another --model_dir."
             ) from None
-        # TensorFlow turns data that ends too soon into Python's own error.
-        except (tf.errors.OpError, IndexError) as error:
-            return first_line(error)
-        return None
+        return parts
 
-    def _readable(self, path: str) -> tf.train.Checkpoint:
-        """The object to restore into. Statistics of another number of replicas are skipped; their mean is restored."""
-        statistics = self._statistics_of_others(path)
-        if statistics is None:
-            return self._checkpoint
-        content = {name: each for name, each in self._content.items() if name != STATISTICS}
-        unused = [tf.Variable(tf.zeros(shape, dtype), trainable=False) for shape, dtype in statistics]
-        return tf.train.Checkpoint(**content, **({STATISTICS: unused} if unused else {}))
+    def _readable(self, path: str) -> tuple[tf.train.Checkpoint, Sequence[CheckpointPart]]:
+        """The object to restore a checkpoint into, and its parts.
 
-    def _statistics_of_others(self, path: str) -> list[tuple[list[int], tf.DType]] | None:
-        """Shapes and dtypes of a checkpoint's `STATISTICS` where they are not those of this run, else None."""
+        Statistics of another number of replicas are skipped; their mean is restored.
+
+        Raises:
+          ValueError: it is of another number of replicas that each have state of their own.
+        """
         reader = tf.train.load_checkpoint(literal_path(path))
         shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+        replicas = next((part.more[OF_REPLICAS][0].shape[0] for part in self._parts if OF_REPLICAS in part.more), 1)
+        written = shapes.get(f"{OF_REPLICAS}/0/.ATTRIBUTES/VARIABLE_VALUE", [1])[0]
+        if written != replicas:
+            raise InputError(
+                f"checkpoint {path} is of {written} replicas, each with state of its own (optimizer.local_steps, or "
+                f"optimizer.adasum with moments), and this run has {replicas}. Resume it on {written}; or begin a new "
+                "run with its weights: --init_from."
+            )
         names = [f"{STATISTICS}/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(len(shapes))]
         there = [(list(shapes[name]), dtypes[name]) for name in names if name in shapes]
-        here = [(each.shape.as_list(), each.dtype) for each in self._content.get(STATISTICS, [])]
-        return None if there == here else there
-
-    def _check_replicas(self, path: str) -> None:
-        """Raises InputError for a checkpoint of another number of replicas that each have state of their own."""
-        here = next((part.more[OF_REPLICAS][0].shape[0] for part in self._parts if OF_REPLICAS in part.more), 1)
-        shapes = tf.train.load_checkpoint(literal_path(path)).get_variable_to_shape_map()
-        there = shapes.get(f"{OF_REPLICAS}/0/.ATTRIBUTES/VARIABLE_VALUE", [1])[0]
-        if there != here:
-            raise InputError(
-                f"checkpoint {path} is of {there} replicas, each with state of its own (optimizer.local_steps, or "
-                f"optimizer.adasum with moments), and this run has {here}. Resume it on {there}; or begin a new run "
-                "with its weights: --init_from."
-            )
+        if there == [(each.shape.as_list(), each.dtype) for each in self._content.get(STATISTICS, [])]:
+            return self._checkpoint, self._parts
+        content = {name: each for name, each in self._content.items() if name != STATISTICS}
+        unused = [tf.Variable(tf.zeros(shape, dtype), trainable=False) for shape, dtype in there]
+        readable = tf.train.Checkpoint(**content, **({STATISTICS: unused} if unused else {}))
+        return readable, [part for part in self._parts if STATISTICS not in part.more]
 
     def save(self, step: int) -> None:
         """Saves the state after `step`; a state with NaN or infinity is not saved.

@@ -77,11 +77,6 @@ def check_strategy(name: str) -> None:
     Raises:
       ValueError: there is no such strategy.
     """
-    if name.lower() in ("gpu", "gpus", "cuda", "cpu"):
-        raise InputError(
-            f"--strategy={name} is unknown: devices are found by themselves. Leave the flag out: auto takes all GPUs "
-            f"that TensorFlow sees, and the CPU where there is none. Known: {', '.join(STRATEGIES)}."
-        )
     if name not in STRATEGIES:
         raise InputError(f"--strategy={name} is unknown. {nearest(name, STRATEGIES)}")
 

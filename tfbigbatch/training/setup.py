@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ml_collections
@@ -302,28 +302,18 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         machine.say(f"resume     from the checkpoint of step {step:,}")
     status = directory.status
     reached = max([status.get("step", 0), *(row["step"] for row in read_rows(directory.files.metrics))])
-    if options.trains and directory.content is not None:
-        machine.say_all(_lost_steps(status, step, reached, options.config.checkpoint_every))
+    # A rollback says itself what it leaves out.
+    if options.trains and directory.content is not None and status.get("status") != DIVERGED:
+        machine.say_all(_lost_steps(step, reached, options.config.checkpoint_every))
     goodput = Goodput(status, options.timings, step=step or 0, reached=reached)
     if step is None:
         return Start(checkpoints, 0, 0.0, goodput, is_new=True)
     return Start(checkpoints, step, status.get("saved_seconds", 0.0), goodput)
 
 
-def _lost_steps(status: Mapping[str, Any], step: int | None, reached: int, checkpoint_every: str) -> list[str]:
-    """Lines on the steps that a killed run had made after its last checkpoint; none where it lost nothing.
-
-    Args:
-      status: content of status.json.
-      step: of the checkpoint that the run resumes from; None where there is none.
-      reached: the last step that the run is known to have made.
-      checkpoint_every: of the config, for the advice.
-    """
-    # A rollback says itself what it leaves out.
-    if status.get("status") == DIVERGED:
-        return []
-    lost = reached - (step or 0)
-    found = []
+def _lost_steps(step: int | None, reached: int, checkpoint_every: str) -> list[str]:
+    """Lines on the steps between the checkpoint of `step`, None for no checkpoint, and the last that a run had made."""
+    lost, found = reached - (step or 0), []
     if step is None:
         how = f"had reached step {reached:,}: {lost:,} steps are lost" if lost else "had begun"
         found.append(f"restart    from step 0. The run {how}, and had no checkpoint yet")

@@ -284,7 +284,6 @@ class Trainer:
             every=phase.plan.evaluate_every,
             last_step=phase.last_step if phase.is_last else 0,
             offset=phase.offset,
-            histograms=self._config.histograms,
             is_enough=self.plan.is_enough,
             mlperf=self.plan.mlperf,
         )

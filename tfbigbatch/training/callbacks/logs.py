@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,14 +60,6 @@ class MetricsLog:
     def has(self, split: str, step: int) -> bool:
         """True if a row of `split` and `step` was written, by this process or one before."""
         return any((row["split"], row["step"]) == (split, step) for row in read_rows(self._directory.metrics))
-
-    def write_histograms(self, step: int, variables: Iterable[Any]) -> None:
-        """Writes a histogram of each variable's values, to TensorBoard only."""
-        if not self._directory.is_chief:
-            return
-        with writing_errors(self._directory.path), at_step(self._writer("train"), step):
-            for variable in variables:
-                tf.summary.histogram(variable.name.split(":")[0], variable)
 
     def _writer(self, split: str) -> Any:
         """The tf.summary writer of a split, created at its first use."""
@@ -183,7 +175,6 @@ class Evaluation(StepCallback):
       every: in steps.
       last_step: it is evaluated too; 0 for none.
       offset: the multiples of `every` are of step + offset.
-      histograms: also write histograms of the weights to TensorBoard.
       is_enough: None, or a function of the metrics; the run ends with the first evaluation for which it is true.
       mlperf: None, or the log that records each evaluation.
 
@@ -200,7 +191,6 @@ class Evaluation(StepCallback):
         every: float,
         last_step: int,
         offset: float = 0,
-        histograms: bool = False,
         is_enough: Callable[[dict[str, float]], bool] | None = None,
         mlperf: MLPerfLog | None = None,
     ) -> None:
@@ -210,7 +200,6 @@ class Evaluation(StepCallback):
         self._every = every
         self._last_step = last_step
         self._offset = offset
-        self._histograms = histograms
         self._is_enough = is_enough
         self._mlperf = mlperf
         self.latest: dict[str, float] = {}
@@ -251,8 +240,6 @@ class Evaluation(StepCallback):
             self._mlperf.evaluation_ends(self.step, self.latest, run_ends)
         self._log.write("eval", self.step, self.latest)
         self.latest_step = self.step
-        if self._histograms:
-            self._log.write_histograms(self.step, self.model.trainable_variables)
 
 
 # Of the scalars of a window of steps, those of a line, with their formats.
@@ -260,7 +247,7 @@ _OF_A_LINE = {"learning_rate": ".4g", "examples_per_second": ",.0f"}
 
 
 class Progress(StepCallback):
-    """A progress bar over the whole run on a terminal; otherwise a line at each tenth of it, with rate and speed.
+    """The progress of a run: a line at each tenth of it, and on a terminal one that is redrawn in place.
 
     Args:
       last_step: steps of the whole run.
@@ -268,7 +255,7 @@ class Progress(StepCallback):
 
     Attributes:
       evaluation: None, or the Evaluation whose latest metrics are shown with the loss.
-      step_metrics: None, or the StepMetrics whose latest learning rate and examples a second a line shows.
+      step_metrics: None, or the StepMetrics whose latest learning rate and examples a second are shown.
     """
 
     _REDRAW_SECONDS = 0.2
@@ -277,45 +264,38 @@ class Progress(StepCallback):
         super().__init__()
         self._last_step = last_step
         self._split = split
-        self._bar: tf_keras.utils.Progbar | None = None
-        self._drawn = 0.0
+        # When a line was redrawn, and its length while it stands there.
+        self._drawn, self._width = 0.0, 0
         self._logs: Logs = {}
         self.evaluation: Evaluation | None = None
         self.step_metrics: StepMetrics | None = None
 
-    def on_train_begin(self, logs: Logs = None) -> None:
-        super().on_train_begin(logs)
-        if self._bar is None and sys.stdout.isatty():
-            self._bar = tf_keras.utils.Progbar(self._last_step, unit_name="step")
-
     def on_steps(self, before: int, step: int, logs: Logs) -> None:
         self._logs = logs
         now = time.monotonic()
-        if self._bar is not None and now - self._drawn > self._REDRAW_SECONDS and step < self._last_step:
+        if now - self._drawn > self._REDRAW_SECONDS and sys.stdout.isatty():
             self._drawn = now
-            self._bar.update(step, self._shown())
+            line = self._line()
+            print(f"\r{line:<{self._width}}", end="", flush=True)
+            self._width = len(line)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        if self._bar is not None:
-            if self.step == self._last_step:
-                self._bar.update(self.step, self._shown(), finalize=True)
-        elif crosses(self._epoch_start * 10, self.step * 10, self._last_step):
-            shown = [f"{name} {value:.4f}" for name, value in self._shown()]
-            latest = self.step_metrics.latest if self.step_metrics else {}
-            shown += [f"{name} {latest[name]:{form}}" for name, form in _OF_A_LINE.items() if name in latest]
-            print("  ".join([f"step {self.step}/{self._last_step}", *shown]), flush=True)
+        if crosses(self._epoch_start * 10, self.step * 10, self._last_step):
+            start = "\r" if self._width else ""
+            print(f"{start}{self._line():<{self._width}}", flush=True)
+            self._width = 0
 
     def close(self) -> None:
-        """Ends the line of a bar that did not reach its last step, so that the next line is not written behind it."""
-        if self._bar is not None and self._drawn and self.step != self._last_step:
+        """Ends a line that was redrawn, so that the next one is not written behind it."""
+        if self._width:
             print(flush=True)
-        self._drawn = 0.0
+        self._width = 0
 
-    def _shown(self) -> list[tuple[str, float]]:
+    def _line(self) -> str:
         shown = {name: float(value) for name, value in (self._logs or {}).items() if name == "loss"}
         metrics = self.evaluation.latest if self.evaluation else {}
         shown.update({f"{self._split}_{name}": value for name, value in metrics.items()})
-        if self._bar is not None:
-            # Stateful: shown as they are, not averaged.
-            self._bar.stateful_metrics.update(shown)
-        return list(shown.items())
+        latest = self.step_metrics.latest if self.step_metrics else {}
+        words = [f"{name} {value:.4f}" for name, value in shown.items()]
+        words += [f"{name} {latest[name]:{form}}" for name, form in _OF_A_LINE.items() if name in latest]
+        return "  ".join([f"step {self.step}/{self._last_step}", *words])
