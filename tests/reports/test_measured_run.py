@@ -44,7 +44,8 @@ def test_the_fit_is_the_cross_entropy_of_the_weights(tmp_path, quick_config):
 )
 def test_runs_on_tokens_are_measured(task, nats, tmp_path):
     model = "bert_tiny" if task == "bert_pretraining" else None
-    config = experiment.shrink(experiment.new(task, model=model))
+    config = experiment.new(task, model=model)
+    experiment.quick(config)
     config.schedule.learning_rate = 1e-6
     directory = str(tmp_path / "run")
     status = train.run(config, model_dir=directory, use_fake_data=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import ml_collections
 import tensorflow as tf
 
+from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports.collect import Run
 from tfbigbatch.reports.losses import LossCurve, NamedRow, RunLoss, cross_entropy_of
@@ -14,8 +13,8 @@ from tfbigbatch.runs import checkpoint_files, load, stored_run
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.training import phases
-from tfbigbatch.training.build import compiled_model
+from tfbigbatch.training.build import training_model
+from tfbigbatch.training.phases import task_of
 from tfbigbatch.training.precision import set_up_keras
 
 
@@ -37,45 +36,27 @@ def training_loss(
     Raises:
       ValueError: the directory holds no run or no checkpoint, the data cannot be read, or the task has no loss in nats.
     """
-    config = ml_collections.ConfigDict(load.run_config(model_dir))
+    config = experiment.phases(ml_collections.ConfigDict(load.run_config(model_dir)))[-1]
     folder = RunDirectory(model_dir).checkpoints
-    paths = {checkpoint_files.step_of(path): path for path in checkpoint_files.paths(folder)}
+    paths = checkpoint_files.paths(folder)
     if not paths:
         raise InputError(f"{folder} holds no checkpoint. Train first.")
-    data_dir = stored_run.data_dir_of(model_dir) if data_dir is None else data_dir
-    # The weights alone are of interest.
-    config.optimizer = ml_collections.ConfigDict({"name": "momentum", "momentum": 0.0})
-    config.schedule.moments = config.schedule.weight_decay = "none"
-    config.phases = tuple(
-        {name: value for name, value in fields.items() if name not in ("schedule.moments", "schedule.weight_decay")}
-        for fields in config.phases
-    )
-    config.steps_per_execution = 1
     set_up_keras(config.seed, config.mixed_precision)
-    task_of = functools.partial(phases.task_of, data_dir=data_dir, use_fake_data=use_fake_data)
-    found = phases.phases_of(config, task_of, 1)
-    model, last = compiled_model(config, found), found[-1]
-    load.restore(model.network, paths[max(paths)])
-    batch_size, train = last.plan.evaluation_batch_size, last.task.train
+    task = task_of(config, stored_run.data_dir_of(model_dir) if data_dir is None else data_dir, use_fake_data)
+    train, batch_size = task.train, config.evaluation_batch_size
+    model = training_model(task, 1, batch_size=batch_size, evaluation_batch_size=batch_size)
+    model.compile(loss=task.loss(), weighted_metrics=task.metrics())
+    load.restore(model.network, paths[0])
     steps = min(-(-examples // batch_size), train.evaluation_steps(batch_size))
     batches = train.evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
     metrics = model.evaluate(batches.take(steps), steps=steps, verbose=0, return_dict=True)
-    return cross_entropy_of(metrics), last.task
+    return cross_entropy_of(metrics), task
 
 
 def measure(
     named: NamedRow, run: Run, *, data_dir: str | None = None, examples: int = 4096, use_fake_data: bool = False
 ) -> RunLoss:
-    """The losses of a run that has ended, with its checkpoint; evaluates it on training examples.
-
-    Args:
-      named: its row.
-      run: the run.
-      data_dir, examples, use_fake_data: as for `training_loss`.
-
-    Raises:
-      ValueError: as for `training_loss`.
-    """
+    """The losses of a run of a row that has ended, with its checkpoint; the arguments and errors of `training_loss`."""
     train, task = training_loss(run.directory, data_dir=data_dir, examples=examples, use_fake_data=use_fake_data)
     constant = task.constant_loss()
     scalar, tokens = (constant.scalar, constant.tokens) if constant else ("loss", 1.0)

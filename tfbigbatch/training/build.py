@@ -11,6 +11,7 @@ import tf_keras
 
 from tfbigbatch import optimizers, scaling
 from tfbigbatch.errors import InputError
+from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.carried_state import StatefulTrainingModel
@@ -36,27 +37,15 @@ def compiled_model(
       ValueError: a field of the optimizer cannot be used.
     """
     task, plan = phases[0].task, phases[0].plan
-    network = task.network()
-    model: TrainingModel
-    is_static = jit_compile or strategies.is_tpu(tf.distribute.get_strategy())
-    if task.carries_state:
-        model = StatefulTrainingModel(
-            network,
-            config.accumulation_steps,
-            task.metrics_in_training,
-            # Of a batch ramp the last: the streams of a smaller batch are the first ones of each replica.
-            batch_size=max(phase.config.batch_size for phase in phases),
-            evaluation_batch_size=plan.evaluation_batch_size,
-        )
-    else:
-        model = TrainingModel(
-            network,
-            config.accumulation_steps,
-            task.metrics_in_training,
-            batch_slices=task.batch_slices,
-            predictions=task.predictions,
-            real_examples=None if is_static else task.real_examples,
-        )
+    model = training_model(
+        task,
+        config.accumulation_steps,
+        # Of a batch ramp the last: the streams of a smaller batch are the first ones of each replica.
+        batch_size=max(phase.config.batch_size for phase in phases),
+        evaluation_batch_size=plan.evaluation_batch_size,
+        is_static=jit_compile or strategies.is_tpu(tf.distribute.get_strategy()),
+    )
+    network = model.network
     learning_rate = (
         scaling.make_adjustable(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases)
     )
@@ -75,6 +64,24 @@ def compiled_model(
     if isinstance(outputs, dict):
         model.compiled_loss.build(outputs)
     return model
+
+
+def training_model(
+    task: Task, accumulation_steps: int, *, batch_size: int, evaluation_batch_size: int, is_static: bool = False
+) -> TrainingModel:
+    """The model of a task with its network, not compiled; `is_static` where its shapes must be static."""
+    network = task.network()
+    if task.carries_state:
+        sizes = {"batch_size": batch_size, "evaluation_batch_size": evaluation_batch_size}
+        return StatefulTrainingModel(network, accumulation_steps, task.metrics_in_training, **sizes)
+    return TrainingModel(
+        network,
+        accumulation_steps,
+        task.metrics_in_training,
+        batch_slices=task.batch_slices,
+        predictions=task.predictions,
+        real_examples=None if is_static else task.real_examples,
+    )
 
 
 def _optimizer(fields: dict[str, Any], learning_rate: Any) -> tf_keras.optimizers.Optimizer:
