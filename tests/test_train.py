@@ -300,7 +300,7 @@ def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config
 
     def requested(self, before, step, logs):
         if step == stop_at:
-            self.request("the test says so")
+            self._request.request("the test says so")
         return original(self, before, step, logs)
 
     original = signals.StopOnSignal.on_steps

@@ -72,15 +72,10 @@ class Machine:
         """True if `wanted` is true on any worker; every worker calls it."""
         return strategies.any_worker(self.strategy, wanted) if self.is_multi_worker else wanted
 
-    def say(self, line: str) -> None:
-        """Prints a line, in one process of a cluster."""
-        if self.is_chief:
-            print(line, flush=True)
-
-    def say_all(self, lines: Sequence[str]) -> None:
+    def say(self, *lines: str) -> None:
         """Prints lines, in one process of a cluster."""
-        for line in lines:
-            self.say(line)
+        for line in lines if self.is_chief else ():
+            print(line, flush=True)
 
 
 def prepare_machine(options: RunOptions, directory: Directory) -> Machine:
@@ -171,7 +166,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
     check_instruments(config, task.carries_state, machine.replicas)
     local_steps.check(config, phases)
     directory.files.check_kept(task.run_files)
-    for line in (
+    machine.say(
         f"task       {config.task}: {task.train.source}, {task.train.contents}",
         f"strategy   {machine.description}",
         *run_phases.lines(phases),
@@ -183,8 +178,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         *rollbacks.lines(),
         *([slow] if (slow := precisions.warning(machine.precision, machine.strategy)) else []),
         *(f"changed    since the run began: {line}" for line in directory.changed),
-    ):
-        machine.say(line)
+    )
     last_step = min(total_steps, options.stop_after or total_steps)
     return RunPlan(phases, target, config.stop_at_target, last_step, log)
 
@@ -218,13 +212,13 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     with machine.strategy.scope():
         keras = compiled_model(options.config, plan.phases, jit_compile=machine.jit_compile)
         if directory.init_from and not checkpoint_files.paths(directory.files.checkpoints):
-            machine.say_all(initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
+            machine.say(*initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
             if keras.averages:
                 keras.averages.restart()
     plan.task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
     if not options.use_fake_data:
         recomputes = options.config.evaluate_with_fresh_statistics
-        machine.say_all(warning_lines(keras, plan.phases, recomputes))
+        machine.say(*warning_lines(keras, plan.phases, recomputes))
     log = MetricsLog(directory.files)
     write = functools.partial(log.write, "train")
     date = _date(options.config, plan, write) if options.config.date.enabled else None
@@ -304,7 +298,7 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
     reached = max([status.get("step", 0), *(row["step"] for row in read_rows(directory.files.metrics))])
     # A rollback says itself what it leaves out.
     if options.trains and directory.content is not None and status.get("status") != DIVERGED:
-        machine.say_all(_lost_steps(step, reached, options.config.checkpoint_every))
+        machine.say(*_lost_steps(step, reached, options.config.checkpoint_every))
     goodput = Goodput(status, options.timings, step=step or 0, reached=reached)
     if step is None:
         return Start(checkpoints, 0, 0.0, goodput, is_new=True)

@@ -55,7 +55,7 @@ class Trainer:
     model: RunModel
     start: Start
     rollbacks: Rollbacks
-    stop_request: StopRequest = dataclasses.field(default_factory=StopRequest)
+    stop_request: StopRequest
 
     def __post_init__(self) -> None:
         self._config = self.options.config
@@ -63,9 +63,9 @@ class Trainer:
         self._heartbeat = watch.Heartbeat(self.options.heartbeat)
         self._stop = StopOnSignal(
             self.start.checkpoints,
+            self.stop_request,
             agree=self.machine.agree if self.machine.is_multi_worker else None,
             every=self.plan.phases[0].plan.log_every,
-            request=self.stop_request,
         )
         self._evaluates = self.options.mode == "train_and_eval"
         self._last_step = self.plan.last_step
@@ -112,7 +112,7 @@ class Trainer:
             self._evaluates and self.machine.is_chief and self._evaluation.is_owed(self.start.step)
         )
         try:
-            with self._stop, self.options.watch_preemption(self._stop.request):
+            with self.stop_request.handling(), self.options.watch_preemption(self.stop_request.request):
                 self._write_status(RUNNING, self.start.step)
                 self._stop.stop_before_first_step(self.start.step)
                 if owed:
@@ -320,6 +320,7 @@ class Trainer:
     ) -> list[tf_keras.callbacks.Callback]:
         """The callbacks of a phase, in the order that they are called in."""
         in_ramp = phase.config.ramp.name != "none"
+        write = functools.partial(self._write_status, RUNNING)
         self._best.evaluation = self._evaluation
         step_metrics = StepMetrics(
             self.model.log,
@@ -355,16 +356,13 @@ class Trainer:
                 agree=self.machine.agree,
             ),
             *([self._best] if self._evaluates and self._config.keep_best else []),
-            *([self._written_status(phase)] if self.machine.is_chief else []),
+            *([watch.WriteStatus(write, every=phase.plan.log_every)] if self.machine.is_chief else []),
             *shared,
             self._stop,
             self._heartbeat,
         ]
 
     # ---- Status -----------------------------------------------------------------------------------
-
-    def _written_status(self, phase: Phase) -> watch.WriteStatus:
-        return watch.WriteStatus(functools.partial(self._write_status, RUNNING), every=phase.plan.log_every)
 
     def _saved(self, step: int) -> None:
         """Writes the status after a checkpoint; a resumed run counts its seconds from there."""

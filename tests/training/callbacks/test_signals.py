@@ -20,17 +20,17 @@ class Saved:
         self.asked.append(step)
 
 
-def running(checkpoints):
-    stop = StopOnSignal(checkpoints)
+def running(checkpoints, request):
+    stop = StopOnSignal(checkpoints, request)
     stop.params, stop.step, stop._epoch_start = {"steps": 100}, 7, 0
     return stop
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_stops_after_the_update(number):
-    saved = Saved()
-    stop = running(saved)
-    with stop:
+    saved, request = Saved(), StopRequest()
+    stop = running(saved, request)
+    with request.handling():
         stop.on_steps(6, 7, {})
         assert not saved.asked
         os.kill(os.getpid(), number)
@@ -40,8 +40,7 @@ def test_a_signal_stops_after_the_update(number):
 
 
 def test_a_warning_and_then_the_signal_itself_do_not_interrupt_the_saving():
-    stop = running(Saved())
-    with stop:
+    with StopRequest().handling():
         for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGUSR1):
             os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):
@@ -58,8 +57,8 @@ def test_a_request_from_the_preparation_of_a_cluster_stops_all_before_the_first_
         return wanted
 
     with pytest.raises(Preempted, match="at step 7, before a step was made, with nothing new to save"):
-        StopOnSignal(saved, agree, request=request).stop_before_first_step(7)
-    StopOnSignal(saved, agree).stop_before_first_step(7)
+        StopOnSignal(saved, request, agree).stop_before_first_step(7)
+    StopOnSignal(saved, StopRequest(), agree).stop_before_first_step(7)
     # A process that is alone was ended by the signal.
-    StopOnSignal(saved, request=request).stop_before_first_step(7)
+    StopOnSignal(saved, request).stop_before_first_step(7)
     assert asked == [True, False] and not saved.asked

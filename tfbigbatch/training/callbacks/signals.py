@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
 import tf_keras
@@ -25,36 +24,24 @@ class StopOnSignal(StepCallback):
 
     Args:
       checkpoints: what saves.
+      request: the request to stop, whose context `handling` is around the training.
       agree: None in one process; in a cluster, a function of whether this worker is to stop, that returns whether any
         worker is.
       every: how often the workers agree, in steps.
-      request: None, or the request that may have come before.
     """
 
     def __init__(
         self,
         checkpoints: Checkpoints,
+        request: StopRequest,
         agree: Callable[[bool], bool] | None = None,
         every: float = 1,
-        request: StopRequest | None = None,
     ) -> None:
         super().__init__()
         self._checkpoints = checkpoints
+        self._request = request
         self._agree = agree
         self._every = every
-        self._request = request or StopRequest()
-        self._handling = contextlib.ExitStack()
-
-    def __enter__(self) -> StopOnSignal:
-        self._handling.enter_context(self._request.handling())
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        self._handling.close()
-
-    def request(self, reason: str) -> None:
-        """Requests a stop, from any thread; `reason` is for the message."""
-        self._request.request(reason)
 
     @property
     def in_evaluation(self) -> tf_keras.callbacks.Callback:
