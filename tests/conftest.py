@@ -118,7 +118,9 @@ def own_optimizers_and_tasks(monkeypatch):
     """An optimizer or task that a file registers is known to its test alone."""
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.setattr(tasks, "_registered", {})
-    monkeypatch.setattr(image_models, "_own", {})
+    monkeypatch.setattr(image_models, "_MODELS", dict(image_models._MODELS))
+    yield
+    image_models.NAMES[:] = sorted(image_models._BUILT_IN)
 
 
 @pytest.fixture(scope="session")

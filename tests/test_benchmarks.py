@@ -173,8 +173,8 @@ def same_weights(model, task):
 
 def test_networks_in_jax_are_the_trainers(data, module):
     pytest.importorskip("jax")
-    from tfbigbatch.models.lstm import row_classifier
     from tfbigbatch.models.lstm_language_model import lstm_language_model
+    from tfbigbatch.models.small_classifiers import row_classifier
 
     task = module("mnist", "few_steps_jax").MNISTLSTM(data / "mnist")
     sizes = {"hidden_units": 128, "projection_units": 128, "dropout": 0.5}

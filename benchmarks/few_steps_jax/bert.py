@@ -6,7 +6,7 @@ import numpy as np
 import task
 
 from tfbigbatch.data.bert import manifest as bert_manifest
-from tfbigbatch.models import output_bias
+from tfbigbatch.models import initializers
 
 
 class BERT(task.Task):
@@ -19,7 +19,7 @@ class BERT(task.Task):
         manifest = bert_manifest.load(folder)
         self.vocabulary = manifest.vocabulary
         self.size = len(manifest.vocabulary)
-        self._bias = output_bias.log_frequencies(manifest.token_counts).astype(np.float32)
+        self._bias = initializers.log_frequencies(manifest.token_counts).astype(np.float32)
         self.data = {split: self._read(manifest, split) for split in ("train", "validation")}
         self.examples = len(self.data["train"]["ids"])
         width, length = self.width, manifest.max_seq_length

@@ -9,7 +9,7 @@ import task
 
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
-from tfbigbatch.models import output_bias
+from tfbigbatch.models import initializers
 from tfbigbatch.tasks.scores.bleu import bleu
 
 
@@ -29,7 +29,7 @@ class Multi30k(task.Task):
         manifest = translation_manifest.load(os.fspath(folder))
         self.vocabulary = manifest.vocabulary
         self.size = len(manifest.vocabulary)
-        self._bias = output_bias.log_frequencies(manifest.token_counts).astype(np.float32)
+        self._bias = initializers.log_frequencies(manifest.token_counts).astype(np.float32)
         splits = ("train", "validation", "test")
         # With END, and BEGIN before a target.
         self.source_length, self.target_length = (

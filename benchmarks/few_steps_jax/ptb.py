@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import task
 
-from tfbigbatch.models import output_bias
+from tfbigbatch.models import initializers
 from tfbigbatch.utils import files
 
 
@@ -28,7 +28,7 @@ class PTB(task.Task):
         for name, split in (("validation", "valid"), ("test", "test")):
             self.data[name] = self._windows(splits[split].astype(np.int32), 20)
         counts = np.bincount(splits["train"], minlength=self.vocabulary)
-        self._bias = output_bias.log_frequencies(counts).astype(np.float32)
+        self._bias = initializers.log_frequencies(counts).astype(np.float32)
         units, gates = self.units, 4 * self.units
         self.shapes = {"embedding/embeddings": (self.vocabulary, units)}
         for layer in (0, 1):

@@ -12,9 +12,9 @@ from tfbigbatch.training.train_step import TrainingModel
 
 
 def _mnist_lstm(sizes):
-    from tfbigbatch.models import lstm
+    from tfbigbatch.models import small_classifiers
 
-    network = lstm.row_classifier(
+    network = small_classifiers.row_classifier(
         shape=(sizes["rows"], sizes["columns"]),
         classes=sizes["classes"],
         brightest=255,
@@ -63,7 +63,7 @@ def _bert(sizes):
 
 
 def _gnmt(sizes):
-    from tfbigbatch.models.gnmt import network as gnmt
+    from tfbigbatch.models import gnmt
 
     network = gnmt.gnmt(
         vocabulary_size=sizes["vocabulary"],

@@ -10,8 +10,8 @@ from tfbigbatch import Recipe
 from tfbigbatch.advice import sources
 from tfbigbatch.advice.noise import Range
 from tfbigbatch.advice.suggestion import Optimizer, optimizer_of, suggest
-from tfbigbatch.models.gnmt.attention import NormedBahdanau
-from tfbigbatch.models.sequence_lstm import SequenceLSTM
+from tfbigbatch.models.gnmt import NormedBahdanau
+from tfbigbatch.models.lstm import SequenceLSTM
 
 TUNED = Recipe(32, 0.1, 0.25, epochs=20)
 MOMENTUM = Optimizer("momentum", clips=True)

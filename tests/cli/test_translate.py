@@ -15,7 +15,7 @@ from tfbigbatch import experiment, train
 from tfbigbatch.cli.translate import Translator
 from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation.vocabulary import BEGIN, END
-from tfbigbatch.models.gnmt import decoding
+from tfbigbatch.models import gnmt
 from tfbigbatch.runs import load_gnmt
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.tasks.scores.bleu import bleu
@@ -88,10 +88,10 @@ def test_a_line_goes_out_for_each_that_comes_in(trained, tmp_path):
     for line, text in zip(LINES, found):
         ids = trained.vocabulary.ids([" ".join(line.split())])[0]
         if ids:
-            tokens = decoding.translate(
+            tokens = gnmt.translate(
                 trained.network, tf.constant([[*ids, END]]), tf.constant([len(ids) + 1]),
-                begin_token=BEGIN, end_token=END, max_length=5, beam_size=2,
-            ).tokens[0, 0]  # fmt: skip
+                begin_token=BEGIN, end_token=END, max_length=5, beam_size=2, coverage_penalty=0.1,
+            ).tokens[0]  # fmt: skip
             assert text == " ".join(trained.vocabulary.text(tokens.numpy()).split())
     assert len(set(found)) > 2
 
@@ -102,10 +102,10 @@ def test_greedy_search_and_another_checkpoint(run, trained, tmp_path):
     assert not np.array_equal(earlier.network.get_weights()[0], trained.network.get_weights()[0])
     one, _ = file_of(trained, tmp_path, LINES[:1], batch_size=1, beam_size=1, max_decoded=3)
     ids = trained.vocabulary.ids(LINES[:1])[0]
-    tokens = decoding.translate(
+    tokens = gnmt.translate(
         trained.network, tf.constant([[*ids, END]]), tf.constant([len(ids) + 1]),
         begin_token=BEGIN, end_token=END, max_length=3, beam_size=1,
-    ).tokens[0, 0]  # fmt: skip
+    ).tokens[0]  # fmt: skip
     assert one == [" ".join(trained.vocabulary.text(tokens.numpy()).split())]
     with pytest.raises(ValueError, match="checkpoint=7: .* has no checkpoint of this step; it has 1, 2"):
         load_gnmt.load(run, step=7)

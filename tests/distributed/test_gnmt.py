@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tfbigbatch.models.gnmt.network import gnmt
+from tfbigbatch.models.gnmt import gnmt
 from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 from tfbigbatch.training.train_step import TrainingModel
 

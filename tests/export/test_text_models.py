@@ -11,8 +11,7 @@ import tf_keras
 
 from tests.export.test_to_keras3 import changed
 from tfbigbatch.export.to_keras3 import convert
-from tfbigbatch.models import alexnet, bert
-from tfbigbatch.models.gnmt import network as gnmt
+from tfbigbatch.models import alexnet, bert, gnmt
 
 pytestmark = pytest.mark.slow
 SIZES = {

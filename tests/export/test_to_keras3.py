@@ -7,12 +7,12 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.export.to_keras3 import convert
-from tfbigbatch.models import alexnet, image_models, lenet, lstm, lstm_language_model
+from tfbigbatch.models import alexnet, image_models, lstm_language_model, small_classifiers
 
 _ALEXNET = {"image_size": 29, "classes": 3, "width": 12, "fc_units": 8, "stem": "5x5_stride2"}
 QUICK = {
-    "lenet": lambda: lenet.lenet(shape=(12, 12), classes=4, brightest=255, filters=3, fc_units=10),
-    "row_classifier": lambda: lstm.row_classifier(
+    "lenet": lambda: small_classifiers.lenet(shape=(12, 12), classes=4, brightest=255, filters=3, fc_units=10),
+    "row_classifier": lambda: small_classifiers.row_classifier(
         shape=(8, 8), classes=4, brightest=16, hidden_units=3, projection_units=2, dropout=0.1
     ),
     "alexnet": lambda: alexnet.alexnet(**_ALEXNET),
@@ -26,7 +26,7 @@ SLOW = {
 }
 SLOW |= {
     name: lambda name=name: image_models.build(name, image_size=32, classes=3, width=4)
-    for name in image_models.names()
+    for name in image_models.NAMES
     if name.startswith("resnet") and name != "resnet"
 }
 

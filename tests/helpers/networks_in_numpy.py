@@ -225,8 +225,8 @@ def score(log_probability, coverage, mask, length, length_penalty, coverage_pena
     return log_probability / ((5 + length) / 6) ** length_penalty + coverage_penalty * penalty
 
 
-def search(model, sentence, *, start, end, beam, longest, length_penalty, coverage_penalty, count):
-    """[(score, tokens)] of the `count` best; it never stops early."""
+def search(model, sentence, *, start, end, beam, longest, length_penalty, coverage_penalty):
+    """(score, tokens) of the best; it never stops early."""
     mask, width = model.mask[sentence], model.mask.shape[1]
     alive, finished = [(0.0, (), model.first(sentence), np.zeros(width))], []
     for length in range(1, longest + 1):
@@ -247,4 +247,4 @@ def search(model, sentence, *, start, end, beam, longest, length_penalty, covera
         (score(likelihood, coverage, mask, longest, length_penalty, coverage_penalty), tokens)
         for likelihood, tokens, _, coverage in alive
     ]
-    return (finished[:count] + sorted(unfinished, key=lambda each: -each[0]))[:count]
+    return (finished + sorted(unfinished, key=lambda each: -each[0]))[0]

@@ -10,7 +10,7 @@ from tensorflow.python.eager import context
 
 from tests.conftest import mirrored
 from tfbigbatch.models import bert, image_models
-from tfbigbatch.models.gnmt import network as gnmt_network
+from tfbigbatch.models import gnmt as gnmt_network
 from tfbigbatch.models.recompute import in_turn
 from tfbigbatch.training.train_step import TrainingModel
 

@@ -4,10 +4,11 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, both_versions
-from tfbigbatch.models import bert, lstm
-from tfbigbatch.models.gnmt.network import gnmt
+from tfbigbatch.models import bert
+from tfbigbatch.models.gnmt import gnmt
+from tfbigbatch.models.lstm import SequenceLSTM
 from tfbigbatch.models.lstm_language_model import lstm_language_model
-from tfbigbatch.models.sequence_lstm import SequenceLSTM
+from tfbigbatch.models.small_classifiers import row_classifier
 from tfbigbatch.optimizers import matrices
 
 
@@ -114,7 +115,7 @@ def test_lstm_models_of_the_package():
     # Neither the embedding nor the softmax over the vocabulary.
     assert matrices_of(language) == [(3, 20), (5, 20), (5, 20), (5, 20)]
     assert matrices_of(language, [("logits/kernel", "matrix")])[-1] == (5, 1000)
-    classifier = lstm.row_classifier(shape=(8, 8), classes=10, brightest=16.0, hidden_units=64)
+    classifier = row_classifier(shape=(8, 8), classes=10, brightest=16.0, hidden_units=64)
     assert matrices_of(classifier) == [(8, 256), (64, 256), (64, 10)]
     layer = SequenceLSTM(4)
     layer(tf.zeros([1, 5, 2]))

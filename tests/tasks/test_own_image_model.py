@@ -35,7 +35,7 @@ def file(tmp_path):
 def test_its_arguments_are_fields_of_the_config(file):
     config = experiment.load(file)
     assert config.model.width == 4 and config.model.name == "tiny" and config.model.image_size == 224
-    assert "tiny" in image_models.names() and "tiny" in tasks.get("image_classification").models
+    assert "tiny" in image_models.NAMES and "tiny" in tasks.get("image_classification").models
     network = image_models.build("tiny", image_size=32, classes=5, width=3)
     assert isinstance(network, Keras3Network) and network(np.zeros([2, 32, 32, 3], np.uint8)).shape == (2, 5)
     with pytest.raises(ValueError, match="model 'tiny' has no field 'widht'. Did you mean 'width'"):

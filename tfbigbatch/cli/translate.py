@@ -82,14 +82,14 @@ class Translator:
       trained: see `runs.load_gnmt`.
       batch_size: sentences per batch.
       max_length: largest number of tokens in a sentence; longer ones are truncated.
-      **search: 'beam_size', 'length_penalty', 'coverage_penalty' (see `decoding.translate`) and 'max_decoded', where
+      **search: 'beam_size', 'length_penalty', 'coverage_penalty' (see `gnmt.translate`) and 'max_decoded', where
         they are not those of the run's evaluations.
     """
 
     def __init__(self, trained: TrainedGnmt, batch_size: int, max_length: int, **search: Any) -> None:
         import tensorflow as tf
 
-        from tfbigbatch.models.gnmt import decoding
+        from tfbigbatch.models import gnmt
 
         self._vocabulary, self._batch_size, self._max_length = trained.vocabulary, batch_size, max_length
         options = {**trained.search, **search}
@@ -98,10 +98,10 @@ class Translator:
         # Traced once for each of a few input shapes.
         @tf.function
         def tokens_of(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-            found = decoding.translate(
+            found = gnmt.translate(
                 trained.network, ids, lengths, begin_token=BEGIN, end_token=END, max_length=max_decoded, **options
             )
-            return found.tokens[:, 0]
+            return found.tokens
 
         self._search = tokens_of
 

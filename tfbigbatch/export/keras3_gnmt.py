@@ -8,8 +8,7 @@ import keras
 import numpy as np
 
 from tfbigbatch.export.keras3_layers import NotConvertible
-from tfbigbatch.models.gnmt.encoder import FIRST_RESIDUAL
-from tfbigbatch.models.gnmt.network import GNMT
+from tfbigbatch.models.gnmt import FIRST_RESIDUAL, GNMT
 
 layers, ops = keras.layers, keras.ops
 

@@ -141,18 +141,16 @@ def _normalization(layer: tf_keras.layers.Layer) -> Call:
 
 def _local_response_normalization(layer: Any) -> Call:
     """Local response normalization by operations of Keras 3: the sum over channels is a product with a band of ones."""
-    constants = layer.get_config()
-    k, n, alpha, beta = (constants[name] for name in ("k", "n", "alpha", "beta"))
 
     def call(inputs: Any) -> Any:
         values = keras.ops.cast(inputs, "float32")
-        channels, radius = inputs.shape[-1], n // 2
+        channels, radius = inputs.shape[-1], layer.n // 2
         squares = keras.ops.pad(keras.ops.square(values), [[0, 0]] * 3 + [[radius, radius]])
         # The window slides over the channels: an average of n neighbours, times n.
         rows = keras.ops.reshape(squares, (-1, channels + 2 * radius, 1))
         sums = (2 * radius + 1) * keras.ops.average_pool(rows, 2 * radius + 1, 1, "valid")
         sums = keras.ops.reshape(sums, (-1, *inputs.shape[1:]))
-        return keras.ops.cast(values / keras.ops.power(k + alpha * sums, beta), inputs.dtype)
+        return keras.ops.cast(values / keras.ops.power(layer.k + layer.alpha * sums, layer.beta), inputs.dtype)
 
     return call
 

@@ -18,7 +18,7 @@ from tfbigbatch.data.sources.image_folder import decoded
 from tfbigbatch.data.translation.manifest import VOCABULARY as TRANSLATION_VOCABULARY
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD
 from tfbigbatch.export.keras3_layers import NotConvertible
-from tfbigbatch.models.gnmt import decoding
+from tfbigbatch.models import gnmt
 from tfbigbatch.runs.load import LoadedRun
 from tfbigbatch.tasks.bert_finetuning import VOCABULARY, FineTuning
 from tfbigbatch.tasks.gnmt import Gnmt
@@ -131,10 +131,10 @@ def _translation(run: LoadedRun, classes: list[str] | None) -> Served:
     def serve(source_ids: tf.Tensor) -> Outputs:
         # A row of padding alone is read as one token: a length of 0 has no meaning to the network.
         lengths = tf.maximum(tf.reduce_sum(tf.cast(source_ids != PAD, tf.int32), axis=-1), 1)
-        found = decoding.translate(
+        found = gnmt.translate(
             run.network, source_ids, lengths, begin_token=BEGIN, end_token=END, max_length=data.max_decoded, **search
         )
-        return {"target_ids": found.tokens[:, 0]}
+        return {"target_ids": found.tokens}
 
     return Served(
         serve,

@@ -11,6 +11,7 @@ import tf_keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
+from tfbigbatch.models.checks import check_rates, check_sizes, one_of
 from tfbigbatch.models.rebuilt import RebuiltModel
 
 # Filter size and stride of the first convolution, and its total padding; None pads until the filters fit the image.
@@ -87,8 +88,13 @@ def alexnet(
     Raises:
       ValueError: a size is out of range, or the image is too small for the layers.
     """
-    image_layers.check_sizes(image_size=image_size, classes=classes, width=width, fc_units=fc_units, groups=groups)
-    _check_fields(width, groups, dropout, norm, cross_replica_norm)
+    check_sizes(image_size=image_size, classes=classes, width=width, fc_units=fc_units, groups=groups)
+    check_rates(dropout=dropout)
+    if width % (3 * groups):
+        raise InputError(f"width={width}, groups={groups}: expected a width that 3 x groups divides, as 96.")
+    one_of("norm", norm, NORMS)
+    if cross_replica_norm and norm != "batch":
+        raise InputError(f"cross_replica_norm=True, norm={norm!r}: expected norm='batch'; there is nothing to share.")
     _check_image(image_size, stem)
     arguments = {"image_size": image_size, "classes": classes, "stem": stem, "width": width, "fc_units": fc_units}
     arguments |= {"groups": groups, "dropout": dropout, "name": name}
@@ -119,32 +125,16 @@ class LocalResponseNormalization(tf_keras.layers.Layer):
     height, width, channels] of the compute dtype; computed in float32, the only type with kernels on every device.
     """
 
-    def __init__(self, k: float = 2.0, n: int = 5, alpha: float = 1e-4, beta: float = 0.75, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._constants: dict[str, Any] = {"k": k, "n": n, "alpha": alpha, "beta": beta}
+    k, n, alpha, beta = 2.0, 5, 1e-4, 0.75
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        k, n, alpha, beta = self._constants.values()
-        normalized = tf.nn.local_response_normalization(tf.cast(inputs, tf.float32), n // 2, k, alpha, beta)
+        values = tf.cast(inputs, tf.float32)
+        normalized = tf.nn.local_response_normalization(values, self.n // 2, self.k, self.alpha, self.beta)
         return tf.cast(normalized, inputs.dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._constants}
-
-
-def _check_fields(width: int, groups: int, dropout: float, norm: str, cross_replica_norm: bool) -> None:
-    if width % (3 * groups) or not 0.0 <= dropout < 1.0:
-        raise InputError(
-            f"width={width}, groups={groups}, dropout={dropout}: expected a width that 3 x groups divides, as 96, and "
-            "0 <= dropout < 1."
-        )
-    image_layers.one_of("norm", norm, NORMS)
-    if cross_replica_norm and norm != "batch":
-        raise InputError(f"cross_replica_norm=True, norm={norm!r}: expected norm='batch'; there is nothing to share.")
 
 
 def _check_image(image_size: int, stem: str) -> None:
-    size, stride, padding = image_layers.one_of("stem", stem, STEMS)
+    size, stride, padding = one_of("stem", stem, STEMS)
     # Three poolings leave one pixel of 15.
     smallest = 14 * stride + size - (stride - 1 if padding is None else padding)
     if image_size < smallest:

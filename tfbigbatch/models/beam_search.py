@@ -30,14 +30,14 @@ Step = Callable[[tf.Tensor, State], tuple[tf.Tensor, State, Any]]
 
 
 class Hypotheses(NamedTuple):
-    """The h best hypotheses of each of n sentences, best first."""
+    """The best hypothesis of each of n sentences."""
 
     tokens: tf.Tensor
-    """int32 [n, h, max_length], padded with the end token."""
+    """int32 [n, max_length], padded with the end token."""
     lengths: tf.Tensor
-    """int32 [n, h], the end token included."""
+    """int32 [n], the end token included."""
     scores: tf.Tensor
-    """float32 [n, h]."""
+    """float32 [n]."""
 
 
 class _Alive(NamedTuple):
@@ -65,15 +65,15 @@ def beam_search(
     length_penalty: float = 0.6,
     coverage_penalty: float = 0.0,
     source_mask: tf.Tensor | None = None,
-    hypotheses: int = 1,
 ) -> Hypotheses:
-    """Searches the best hypotheses of n sentences, as one loop on the device.
+    """Searches the best hypothesis of each of n sentences, as one loop on the device.
 
     Each step takes the 2 * beam_size likeliest continuations of a sentence's beam: those that end are finished, and
     the beam_size likeliest of the others stay in the beam. A sentence stops when no unfinished hypothesis can overtake
-    a finished one: its log P can only fall, lp is greatest at `max_length`, and cp at most 0. The loop ends when all
-    sentences have stopped, or at `max_length`; a sentence with too few finished hypotheses is then filled up with its
-    likeliest unfinished ones, without an end token.
+    its best finished one: its log P can only fall, lp is greatest at `max_length`, and cp at most 0. The loop ends when
+    all sentences have stopped, or at `max_length`; a sentence without a finished hypothesis then gives its best
+    unfinished one, without an end token. A beam of 1 is greedy search: it takes the likeliest token alone, stops at the
+    end token, and ignores the penalties.
 
     Args:
       step: function from tokens int32 [n, k] and the state, each tensor [n, k, ...], to float logits
@@ -86,13 +86,22 @@ def beam_search(
       max_length: tokens of a hypothesis at most, with its end token.
       length_penalty, coverage_penalty: the exponent and factor above, 0 for none; MLPerf's are 0.6 and 0.1.
       source_mask: bool [n, S], true for real source tokens; needed for a coverage penalty.
-      hypotheses: h, the number of hypotheses to return.
 
     Raises:
       ValueError: a number is out of range, or there is no source_mask for the coverage penalty.
     """
-    _check(beam_size, max_length, length_penalty, coverage_penalty, source_mask, hypotheses)
-    search = _Search(step, end_token, beam_size, max_length, length_penalty, coverage_penalty, source_mask, hypotheses)
+    if beam_size < 1 or max_length < 1:
+        raise InputError(f"beam_size={beam_size}, max_length={max_length}: expected 1 or more of each.")
+    if length_penalty < 0 or coverage_penalty < 0:
+        raise InputError(
+            f"length_penalty={length_penalty}, coverage_penalty={coverage_penalty}: expected 0 or more; with less a "
+            "search could not know when to stop."
+        )
+    if coverage_penalty and source_mask is None:
+        raise InputError(f"coverage_penalty={coverage_penalty} needs source_mask: which source tokens are real.")
+    if beam_size == 1:
+        length_penalty = coverage_penalty = 0.0
+    search = _Search(step, end_token, beam_size, max_length, length_penalty, coverage_penalty, source_mask)
     time, alive, finished = tf.while_loop(
         search.unfinished,
         search.body,
@@ -101,8 +110,13 @@ def beam_search(
         parallel_iterations=1,
     )
     lengths = tf.fill(tf.shape(alive.last), time)
-    left = Hypotheses(alive.tokens, lengths, search.score(alive.log_probability, alive.coverage, time))
-    return _filled_up(finished, _best(left, hypotheses))
+    left = _best(Hypotheses(alive.tokens, lengths, search.score(alive.log_probability, alive.coverage, time)))
+    none = finished.scores == -float("inf")
+    return Hypotheses(
+        tf.where(none[:, tf.newaxis], left.tokens, finished.tokens),
+        tf.where(none, left.lengths, finished.lengths),
+        tf.where(none, left.scores, finished.scores),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +130,6 @@ class _Search:
     length_penalty: float
     coverage_penalty: float
     source_mask: tf.Tensor | None
-    hypotheses: int
 
     def begin(self, state: State, start_tokens: tf.Tensor) -> tuple[_Alive, Hypotheses]:
         """A beam of one possible hypothesis for each sentence, the others of probability 0; and none finished."""
@@ -135,9 +148,7 @@ class _Search:
             spread(tf.zeros(tf.shape(self.source_mask), tf.float32)) if self.coverage_penalty else (),
         )
         finished = Hypotheses(
-            tf.fill([n, self.hypotheses, self.max_length], self.end_token),
-            tf.zeros([n, self.hypotheses], tf.int32),
-            tf.fill([n, self.hypotheses], -float("inf")),
+            tf.fill([n, self.max_length], self.end_token), tf.zeros([n], tf.int32), tf.fill([n], -float("inf"))
         )
         return alive, finished
 
@@ -153,13 +164,14 @@ class _Search:
     def unfinished(self, time: tf.Tensor, alive: _Alive, finished: Hypotheses) -> tf.Tensor:
         """True if an unfinished hypothesis can still overtake a finished one."""
         most = alive.log_probability[:, 0] / length_norm(self.max_length, self.length_penalty)
-        return (time < self.max_length) & tf.reduce_any(most > finished.scores[:, -1])
+        return (time < self.max_length) & tf.reduce_any(most > finished.scores)
 
     def body(self, time: tf.Tensor, alive: _Alive, finished: Hypotheses) -> tuple[tf.Tensor, _Alive, Hypotheses]:
         """One step of the search."""
         logits, state, attention = self.step(alive.last, alive.state)
         coverage = alive.coverage + attention if self.coverage_penalty else alive.coverage
-        likelihood, parents, tokens = _continuations(logits, alive.log_probability, 2 * self.beam_size)
+        count = 2 * self.beam_size if self.beam_size > 1 else 1
+        likelihood, parents, tokens = _continuations(logits, alive.log_probability, count)
         here = tf.range(self.max_length) == time
         written = tf.where(here, tokens[..., tf.newaxis], _of(alive.tokens, parents))
         ends = tokens == self.end_token
@@ -168,12 +180,12 @@ class _Search:
             tf.fill(tf.shape(tokens), time + 1),
             tf.where(ends, self.score(likelihood, _of(coverage, parents), time + 1), -float("inf")),
         )
-        candidates = tf.nest.map_structure(lambda a, b: tf.concat([a, b], axis=1), finished, ended)
+        candidates = tf.nest.map_structure(lambda a, b: tf.concat([a[:, tf.newaxis], b], axis=1), finished, ended)
         likelihood, chosen = tf.math.top_k(tf.where(ends, -float("inf"), likelihood), self.beam_size)
         parents = _of(parents, chosen)
         kept = [tf.nest.map_structure(lambda values: _of(values, parents), part) for part in (state, coverage)]
         alive = _Alive(_of(written, chosen), likelihood, _of(tokens, chosen), *kept)
-        return time + 1, alive, _best(candidates, self.hypotheses)
+        return time + 1, alive, _best(candidates)
 
 
 def length_norm(length: Any, length_penalty: float) -> tf.Tensor:
@@ -194,41 +206,7 @@ def _of(values: Any, indices: tf.Tensor) -> Any:
     return tf.nest.map_structure(lambda tensor: tf.gather(tensor, indices, batch_dims=1), values)
 
 
-def _best(candidates: Hypotheses, count: int) -> Hypotheses:
-    """The `count` hypotheses of highest score; among equals the earlier."""
-    scores, indices = tf.math.top_k(candidates.scores, count)
-    return Hypotheses(_of(candidates.tokens, indices), _of(candidates.lengths, indices), scores)
-
-
-def _filled_up(finished: Hypotheses, unfinished: Hypotheses) -> Hypotheses:
-    """The finished hypotheses, filled up at the end with unfinished ones."""
-    left = finished.scores == -float("inf")
-    count = tf.reduce_sum(tf.cast(~left, tf.int32), axis=1, keepdims=True)
-    indices = tf.maximum(tf.range(finished.scores.shape[1]) - count, 0)
-    return Hypotheses(
-        tf.where(left[..., tf.newaxis], _of(unfinished.tokens, indices), finished.tokens),
-        tf.where(left, _of(unfinished.lengths, indices), finished.lengths),
-        tf.where(left, _of(unfinished.scores, indices), finished.scores),
-    )
-
-
-def _check(
-    beam_size: int,
-    max_length: int,
-    length_penalty: float,
-    coverage_penalty: float,
-    source_mask: tf.Tensor | None,
-    hypotheses: int,
-) -> None:
-    if beam_size < 1 or max_length < 1 or not 1 <= hypotheses <= beam_size:
-        raise InputError(
-            f"beam_size={beam_size}, max_length={max_length}, hypotheses={hypotheses}: expected 1 or more of each, and "
-            "no more hypotheses than the beam is wide."
-        )
-    if length_penalty < 0 or coverage_penalty < 0:
-        raise InputError(
-            f"length_penalty={length_penalty}, coverage_penalty={coverage_penalty}: expected 0 or more; with less a "
-            "search could not know when to stop."
-        )
-    if coverage_penalty and source_mask is None:
-        raise InputError(f"coverage_penalty={coverage_penalty} needs source_mask: which source tokens are real.")
+def _best(candidates: Hypotheses) -> Hypotheses:
+    """The hypothesis of highest score among [n, k]; among equals the first."""
+    best = tf.argmax(candidates.scores, axis=1, output_type=tf.int32)
+    return Hypotheses(*(tf.gather(each, best, batch_dims=1) for each in candidates))

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import types
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.models import official
-from tfbigbatch.models import recompute as recomputation
+from tfbigbatch.errors import InputError, missing_extra, nearest
+from tfbigbatch.models.checks import check_rates, check_recompute, check_sizes
 from tfbigbatch.models.rebuilt import RebuiltModel
+from tfbigbatch.models.recompute import Block
 from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
 
 # From tokens to a vector of the text: BERT's pooler of the first token, or the mean of all tokens.
 POOLINGS = ("first", "mean")
+_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+def official(name: str) -> types.ModuleType:
+    """A module of tf-models-official, such as 'official.nlp.modeling.layers'.
+
+    Raises:
+      ValueError: the package is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != "official":
+            raise
+        raise missing_extra("tf-models-official", "models", "It needs TensorFlow 2.20.") from None
 
 
 def encoder(
@@ -49,13 +66,14 @@ def encoder(
     Raises:
       ValueError: a size is out of range, or tf-models-official is not installed.
     """
-    recomputation.check(recompute)
-    _check_sizes(layers=layers, hidden_units=hidden_units, heads=heads, inner_units=inner_units)
-    _check_sizes(max_positions=max_positions, token_types=token_types, vocabulary_size=vocabulary_size)
+    check_recompute(recompute)
+    check_sizes(layers=layers, hidden_units=hidden_units, heads=heads, inner_units=inner_units)
+    check_sizes(max_positions=max_positions, token_types=token_types, vocabulary_size=vocabulary_size)
     if hidden_units % heads:
         raise InputError(f"model.heads={heads} does not divide model.hidden_units={hidden_units}.")
-    _check_rates(dropout=dropout, attention_dropout=attention_dropout)
-    return _encoder_class(recompute)(
+    check_rates(dropout=dropout, attention_dropout=attention_dropout)
+    cls: Any = official("official.nlp.modeling.networks").BertEncoderV2
+    return (_recomputed(cls) if recompute else cls)(
         vocab_size=vocabulary_size,
         hidden_size=hidden_units,
         num_layers=layers,
@@ -71,31 +89,30 @@ def encoder(
     )
 
 
-def _encoder_class(recompute: bool) -> Callable[..., tf_keras.layers.Layer]:
-    if recompute:
-        from tfbigbatch.models.bert_encoders import RecomputedBertEncoder
+def _recomputed(encoder_class: Any) -> Any:
+    class RecomputedBertEncoder(encoder_class):
+        """The same layers and variables; the backward pass computes the activations of each layer again."""
 
-        return RecomputedBertEncoder
-    found: Callable[..., tf_keras.layers.Layer] = official.module("official.nlp.modeling.networks").BertEncoderV2
-    return found
+        def call(self, inputs: Mapping[str, tf.Tensor], training: bool | None = None) -> dict[str, tf.Tensor]:
+            words, types = inputs["input_word_ids"], inputs["input_type_ids"]
+            embeddings = self._get_embeddings(words, types, self._embedding_layer(words), None, None)
+            values = self._embedding_dropout(self._embedding_norm_layer(embeddings))
+            mask = self._attention_mask_layer(values, inputs["input_mask"])
+            for layer in self._transformer_layers:
+
+                def run(values: tf.Tensor, mask: tf.Tensor, training: bool | None, layer: Any = layer) -> tf.Tensor:
+                    # The backward pass is outside of the call that would give the layer its mode.
+                    return layer([values, mask], training=training)
+
+                values = Block(run, [layer])(values, mask, training=training)
+            return {"sequence_output": values, "pooled_output": self._pooler_layer(values[:, 0])}
+
+    return RecomputedBertEncoder
 
 
-def _check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise InputError(f"model.{name}={size}: expected 1 or more.")
-
-
-def _check_rates(**rates: float) -> None:
-    for name, rate in rates.items():
-        if not 0.0 <= rate < 1.0:
-            raise InputError(f"model.{name}={rate}: expected 0 <= {name} < 1.")
-
-
-def inputs() -> dict[str, tf.Tensor]:
-    """The encoder's inputs: a dictionary of int32 [n, T]."""
-    names = ("input_word_ids", "input_mask", "input_type_ids")
-    return {name: tf_keras.Input((None,), dtype=tf.int32, name=name) for name in names}
+def inputs(*axes: int) -> dict[str, tf.Tensor]:
+    """The encoder's inputs: a dictionary of int32 [n, *axes, T]."""
+    return {name: tf_keras.Input((*axes, None), dtype=tf.int32, name=name) for name in _INPUTS}
 
 
 def pretrainer(*, next_sentence: bool = True, **sizes: Any) -> tf_keras.Model:
@@ -115,7 +132,7 @@ def pretrainer(*, next_sentence: bool = True, **sizes: Any) -> tf_keras.Model:
       ValueError: a size is out of range, or tf-models-official is not installed.
     """
     network = encoder(**sizes)
-    masked_lm_head = official.module("official.nlp.modeling.layers").MaskedLM
+    masked_lm_head = official("official.nlp.modeling.layers").MaskedLM
     features = inputs()
     positions = tf_keras.Input((None,), dtype=tf.int32, name="masked_lm_positions")
     encoded = network(features)
@@ -177,7 +194,7 @@ def chooser(*, choices: int, pooling: str = "first", **sizes: Any) -> tf_keras.M
     Raises:
       ValueError: the pooling is unknown, or a size is out of range.
     """
-    features = {name: tf_keras.Input((choices, None), dtype=tf.int32, name=name) for name in inputs()}
+    features = inputs(choices)
     side_by_side = {name: tf.reshape(value, [-1, tf.shape(value)[-1]]) for name, value in features.items()}
     scores = _pooled_head(side_by_side, 1, pooling, sizes)
     return RebuiltModel(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,8 @@ _HUGGING_FACE = (
 
 
 def read(path: str) -> dict[str, np.ndarray]:
-    """The arrays of a checkpoint, by Google's names; kernels are [inputs, outputs].
+    """The arrays of a checkpoint, by Google's names; kernels are [inputs, outputs], of attention perhaps with its heads
+    in an axis of their own.
 
     Args:
       path: the prefix of a TF1 checkpoint ('.../bert_model.ckpt'), a safetensors file, or a folder with one of them
@@ -105,21 +107,6 @@ def _newest(folder: str) -> str | None:
     return os.path.join(folder, f"step-{max(steps)}") if steps else None
 
 
-def sizes_of(arrays: Mapping[str, np.ndarray], heads: int | None = None) -> dict[str, int]:
-    """The fields of `bert.encoder` for a checkpoint's arrays; where `heads` is None, one for each 64 hidden units."""
-    words, hidden_units = arrays["bert/embeddings/word_embeddings"].shape
-    layers = [re.match(r"bert/encoder/layer_(\d+)/", name) for name in arrays]
-    return {
-        "vocabulary_size": words,
-        "layers": len({found[1] for found in layers if found}),
-        "hidden_units": hidden_units,
-        "heads": heads or max(1, hidden_units // 64),
-        "inner_units": arrays["bert/encoder/layer_0/intermediate/dense/kernel"].shape[1],
-        "max_positions": len(arrays["bert/embeddings/position_embeddings"]),
-        "token_types": len(arrays["bert/embeddings/token_type_embeddings"]),
-    }
-
-
 def assign(network: Any, arrays: Mapping[str, np.ndarray], source: str = "the checkpoint") -> list[str]:
     """Assigns a checkpoint's values to a network's variables; on an error, none of them.
 
@@ -145,7 +132,7 @@ def assign(network: Any, arrays: Mapping[str, np.ndarray], source: str = "the ch
             missing.append(name)
             continue
         value = arrays[theirs].T if theirs == _OUTPUTS_FIRST else arrays[theirs]
-        # Google's matrices have all heads in one axis.
+        # Google's matrices have all heads in one axis, our own have an axis for the heads.
         of_heads = "/self_attention/" in name and value.size == np.prod(variable.shape)
         if value.shape != tuple(variable.shape) and not of_heads:
             raise InputError(
@@ -177,55 +164,40 @@ def google_name(name: str) -> str | None:
     return None
 
 
-def _our_own(prefix: str) -> dict[str, np.ndarray]:
-    """The arrays of a run's checkpoint: TensorFlow stores the variables' names with its own keys."""
-    _check_files(prefix)
-    try:
-        reader = tf.train.load_checkpoint(literal_path(prefix))
-        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-            reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
-        )
-        arrays = {}
-        for values in (node.attributes for node in graph.nodes):
-            for value in values:
-                theirs = google_name(value.full_name)
-                if theirs is None or not value.checkpoint_key.startswith("network/"):
-                    continue
-                array = reader.get_tensor(value.checkpoint_key)
-                if "/self_attention/" in value.full_name:
-                    array = _side_by_side(array, value.full_name)
-                arrays[theirs] = array.T if theirs == _OUTPUTS_FIRST else array
-        return arrays
-    except (tf.errors.OpError, RuntimeError, ValueError, IndexError, DecodeError) as error:
-        raise InputError(f"{prefix} cannot be read: {first_line(error)}.") from None
-
-
-def _side_by_side(array: np.ndarray, name: str) -> np.ndarray:
-    """An attention's kernel or bias with its heads in one axis, as in Google's checkpoints."""
-    if name.endswith("attention_output/kernel"):
-        return array.reshape(-1, array.shape[-1])
-    if name.endswith("attention_output/bias"):
-        return array
-    return array.reshape(-1) if name.endswith("/bias") else array.reshape(array.shape[0], -1)
-
-
-def _check_files(prefix: str) -> None:
-    """TensorFlow would wait at a pipe, and read a device without end."""
+@contextlib.contextmanager
+def _reader(prefix: str) -> Iterator[Any]:
+    """A context with TensorFlow's reader of a checkpoint; raises ValueError for one that is damaged."""
+    # TensorFlow would wait at a pipe, and read a device without end.
     for path in glob.glob(f"{glob.escape(prefix)}.*"):
         with reading_errors(path):
             check_regular(path)
+    try:
+        yield tf.train.load_checkpoint(literal_path(prefix))
+    # TensorFlow turns data that ends too soon into Python's own error.
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError, DecodeError) as error:
+        raise InputError(f"{prefix} cannot be read as a checkpoint of TensorFlow: {first_line(error)}.") from None
+
+
+def _our_own(prefix: str) -> dict[str, np.ndarray]:
+    """The arrays of a run's checkpoint: TensorFlow stores the variables' names with its own keys."""
+    arrays = {}
+    with _reader(prefix) as reader:
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+            reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+        )
+        for value in (each for node in graph.nodes for each in node.attributes):
+            theirs = google_name(value.full_name)
+            if theirs is not None and value.checkpoint_key.startswith("network/"):
+                array = reader.get_tensor(value.checkpoint_key)
+                arrays[theirs] = array.T if theirs == _OUTPUTS_FIRST else array
+    return arrays
 
 
 def _google(prefix: str) -> dict[str, np.ndarray]:
-    _check_files(prefix)
-    try:
-        reader = tf.train.load_checkpoint(literal_path(prefix))
+    with _reader(prefix) as reader:
         names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("bert/", "cls/"))]
         # A checkpoint of a training run has the optimizer's state of each variable.
         return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}
-    # TensorFlow turns data that ends too soon into Python's own error.
-    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
-        raise InputError(f"{prefix} cannot be read as a TF1 checkpoint: {first_line(error)}.") from None
 
 
 def _hugging_face(path: str) -> dict[str, np.ndarray]:

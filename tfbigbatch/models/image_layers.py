@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import tensorflow as tf
 import tf_keras
-
-from tfbigbatch.errors import InputError
 
 # ImageNet's red, green and blue channels, in 0..255.
 CHANNEL_MEANS = (123.68, 116.779, 103.939)
 CHANNEL_DEVIATIONS = (58.393, 57.12, 57.375)
-
-
-def check_sizes(**sizes: Any) -> None:
-    """Raises ValueError for a size that is not a whole number of 1 or more."""
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise InputError(f"{name}={size!r}: expected a whole number of 1 or more.")
-
-
-def one_of(name: str, given: Any, known: Mapping[Any, Any]) -> Any:
-    """known[given].
-
-    Raises:
-      ValueError: `known` has no such key.
-    """
-    if given not in known:
-        raise InputError(f"{name}={given!r}: expected one of {', '.join(map(repr, known))}.")
-    return known[given]
 
 
 def normalized_input(image_size: int, *, divide: bool = True) -> tuple[tf.Tensor, tf.Tensor]:

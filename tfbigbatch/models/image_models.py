@@ -5,11 +5,10 @@ Importing this module does not import TensorFlow.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models.sizes import RESNET_DEPTHS
@@ -17,64 +16,36 @@ from tfbigbatch.models.sizes import RESNET_DEPTHS
 if TYPE_CHECKING:
     import tf_keras
 
-_ALEXNET = {"stem": "11x11_stride4", "width": 96, "fc_units": 4096, "groups": 2, "dropout": 0.5}
-_RESNET = {"stem": "7x7_pool", "width": 64, "recompute": False}
-
-
 # Arguments that `build` gives, which are no fields of a model.
 _GIVEN = ("image_size", "classes", "cross_replica_norm", "name")
 
 
 class _Model(NamedTuple):
-    """A function of `tfbigbatch.models`, as 'module.function', its arguments that the name fixes, and its fields."""
+    """A user's function or one of `tfbigbatch.models`, as 'module.function'; the arguments that the name fixes; and the
+    fields with their defaults."""
 
-    function: str
+    function: Callable[..., Any] | str
     fixed: dict[str, Any]
     fields: dict[str, Any]
 
 
+_ALEXNET = {"stem": "11x11_stride4", "width": 96, "fc_units": 4096, "groups": 2, "dropout": 0.5}
+_RESNET = {"stem": "7x7_pool", "width": 64, "recompute": False}
+# For small images.
+_SMALL = {"version": 1, "stem": "3x3", "width": 16, "recompute": False}
 _MODELS = {
     "alexnet": _Model("alexnet.alexnet", {"norm": "local_response"}, _ALEXNET),
     "alexnet_bn": _Model("alexnet.alexnet", {"norm": "batch"}, _ALEXNET),
-    # Small images, and any number of blocks.
-    "resnet": _Model(
-        "resnet.resnet",
-        {},
-        {"blocks": (2, 2, 2, 2), "width": 16, "bottleneck": False, "version": 1, "stem": "3x3", "recompute": False},
-    ),
-    "resnet_cifar": _Model(
-        "resnet.cifar_resnet", {}, {"depth": 20, "version": 1, "stem": "3x3", "width": 16, "recompute": False}
-    ),
+    "resnet": _Model("resnet.resnet", {}, {"blocks": (2, 2, 2, 2), "bottleneck": False, **_SMALL}),
+    "resnet_cifar": _Model("resnet.cifar_resnet", {}, {"depth": 20, **_SMALL}),
 }
 for _depth in RESNET_DEPTHS:
     for _version, _suffix in ((1, ""), (2, "_v2")):
         _fixed = {"depth": _depth, "version": _version}
         _MODELS[f"resnet{_depth}{_suffix}"] = _Model("resnet.imagenet_resnet", _fixed, _RESNET)
-
-
-# The users' own, by name: the function, and its fields with their defaults.
-_own: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {}
-
-
-def names() -> list[str]:
-    """The registered names, sorted."""
-    return sorted([*_MODELS, *_own])
-
-
-class Names(Sequence[str]):
-    """`names()` as a sequence that knows what is registered later."""
-
-    def __len__(self) -> int:
-        return len(names())
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return names()[index]
+NAMES = sorted(_MODELS)
+"""The registered names, sorted; a user's own are added to it."""
+_BUILT_IN = frozenset(NAMES)
 
 
 def register_image_model(name: str, function: Callable[..., Any], defaults: Mapping[str, Any] | None = None) -> None:
@@ -95,7 +66,7 @@ def register_image_model(name: str, function: Callable[..., Any], defaults: Mapp
     """
     if not isinstance(name, str) or not name or name != name.lower():
         raise InputError(f"register_image_model: name={name!r}; expected a name in lower case, as 'my_model'.")
-    if name in _MODELS:
+    if name in _BUILT_IN:
         raise InputError(f"register_image_model: {name!r} is a model of tfbigbatch. Choose another name.")
     if not callable(function):
         raise InputError(f"register_image_model: {name!r} is {function!r}; expected a function that returns a model.")
@@ -107,21 +78,8 @@ def register_image_model(name: str, function: Callable[..., Any], defaults: Mapp
     lacking = [field for field in ("image_size", "classes", *fields) if field not in takes]
     if lacking and not takes_any:
         raise InputError(f"register_image_model: the function of {name!r} takes no {', '.join(lacking)}.")
-    _own[name] = function, fields
-
-
-def builder(name: str) -> Callable[..., tf_keras.Model]:
-    """The function that `build` calls for a name, with the arguments that the name fixes.
-
-    Raises:
-      ValueError: the name is unknown.
-    """
-    if name in _own:
-        return functools.partial(_built, _own[name][0])
-    entry = _entry(name)
-    module, _, function = entry.function.partition(".")
-    found = getattr(importlib.import_module(f"tfbigbatch.models.{module}"), function)
-    return functools.partial(found, **entry.fixed)
+    _MODELS[name] = _Model(function, {}, fields)
+    NAMES[:] = sorted(_MODELS)
 
 
 def defaults(name: str) -> dict[str, Any]:
@@ -130,7 +88,9 @@ def defaults(name: str) -> dict[str, Any]:
     Raises:
       ValueError: the name is unknown.
     """
-    return dict(_own[name][1] if name in _own else _entry(name).fields)
+    if name not in _MODELS:
+        raise InputError(f"model {name!r} is unknown. {nearest(name, NAMES)}")
+    return dict(_MODELS[name].fields)
 
 
 def build(
@@ -139,7 +99,7 @@ def build(
     """The Keras model registered under `name`.
 
     Args:
-      name: one of `names()`.
+      name: one of `NAMES`.
       image_size: pixels of a side.
       classes: number of classes.
       cross_replica_norm: batch normalisation over the batch of all replicas.
@@ -155,17 +115,17 @@ def build(
     for field in fields:
         if field not in known:
             raise InputError(f"model {name!r} has no field {field!r}. {nearest(field, known)}")
-    model: tf_keras.Model = builder(name)(
-        image_size=image_size,
-        classes=classes,
-        cross_replica_norm=cross_replica_norm,
-        name=name,
-        **{**known, **fields},
-    )
+    arguments = {"image_size": image_size, "classes": classes, "cross_replica_norm": cross_replica_norm, "name": name}
+    function = _MODELS[name].function
+    arguments |= {**_MODELS[name].fixed, **known, **fields}
+    if not isinstance(function, str):
+        return _built(function, arguments)
+    module, _, attribute = function.partition(".")
+    model: tf_keras.Model = getattr(importlib.import_module(f"tfbigbatch.models.{module}"), attribute)(**arguments)
     return model
 
 
-def _built(function: Callable[..., Any], **arguments: Any) -> Any:
+def _built(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """The model of a user's function, called with those arguments that it takes; a Keras 3 model as Keras 2's."""
     import tf_keras
 
@@ -176,9 +136,3 @@ def _built(function: Callable[..., Any], **arguments: Any) -> Any:
     if not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
         arguments = {name: value for name, value in arguments.items() if name in takes}
     return keras3_network.of_keras2(function(**arguments), f"the function of model {function.__name__!r}")
-
-
-def _entry(name: str) -> _Model:
-    if name not in _MODELS:
-        raise InputError(f"model {name!r} is unknown. {nearest(name, names())}")
-    return _MODELS[name]

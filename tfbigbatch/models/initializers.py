@@ -1,13 +1,40 @@
-"""Initializers for a user's own layers, in both Kerases; `registration` registers them for saved models."""
+"""An output layer's initial bias from how often each class occurs, in NumPy, for layers of either Keras."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.models.output_bias import SMOOTHING, log_frequencies
+
+SMOOTHING = 1.0
+
+
+def log_frequencies(counts: Any, smoothing: float = SMOOTHING) -> np.ndarray:
+    """The logits that predict each class by its frequency alone, float64 [classes]; see `frequency_bias`."""
+    expected = "expected one row of numbers, 0 or more: how often each class occurs, by its index"
+    try:
+        found = np.asarray(counts).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"counts={counts!r:.60}: {expected} ({error}).") from None
+    if found.ndim != 1 or not found.size:
+        raise InputError(f"counts have the shape {list(found.shape)}: {expected}.")
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if wrong.size:
+        raise InputError(f"counts[{wrong[0]}]={found[wrong[0]]}: {expected}.")
+    if not isinstance(smoothing, (int, float, np.number)) or not 0 <= smoothing < math.inf:
+        raise InputError(f"smoothing={smoothing!r}: expected a finite number, 0 or more; the default is {SMOOTHING}.")
+    if not smoothing and not found.all():
+        raise InputError(
+            f"smoothing={smoothing}: class {int(np.argmin(found))} never occurs, and its logarithm would be "
+            f"-infinity. Expected a smoothing above 0; the default is {SMOOTHING}."
+        )
+    # In units of the largest: sums of huge counts stay finite.
+    scale = max(found.max(), smoothing)
+    smoothed = found / scale + smoothing / scale
+    return np.log(smoothed) - math.log(smoothed.sum())
 
 
 class FrequencyBias:

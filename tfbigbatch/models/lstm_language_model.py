@@ -6,8 +6,8 @@ from typing import Any
 
 import tf_keras
 
-from tfbigbatch.models import recurrent
-from tfbigbatch.models.recurrent import check_sizes, uniform
+from tfbigbatch.models import lstm
+from tfbigbatch.models.checks import check_rates, check_sizes
 
 
 def lstm_language_model(
@@ -47,62 +47,42 @@ def lstm_language_model(
     Raises:
       ValueError: a size or rate is out of range.
     """
-    check_sizes(
-        window=window,
-        hidden_units=hidden_units,
-        embedding_units=embedding_units,
-        layers=layers,
-        dropout=dropout,
-        initial_scale=initial_scale,
-    )
+    check_sizes(window=window, hidden_units=hidden_units, embedding_units=embedding_units, layers=layers)
+    check_rates(dropout=dropout)
+
+    def uniform() -> tf_keras.initializers.Initializer:
+        return lstm.uniform(initial_scale)
+
+    def dropped(values: Any, layer: int) -> Any:
+        return tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}")(values) if dropout else values
+
     tokens = tf_keras.Input((window,), dtype="int32", name="tokens")
-    states = _initial_states(layers, hidden_units)
-    embedding = tf_keras.layers.Embedding(
-        vocabulary_size, embedding_units, embeddings_initializer=uniform(initial_scale), name="embedding"
-    )
-    values, new_states = embedding(tokens), []
+    names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("output", "cell")]
+    states = [tf_keras.Input((hidden_units,), dtype="float32", name=name) for name in names]
+    values = tf_keras.layers.Embedding(
+        vocabulary_size, embedding_units, embeddings_initializer=uniform(), name="embedding"
+    )(tokens)
+    new_states: list[Any] = []
     for layer in range(layers):
         # Under mixed precision Keras casts a layer's inputs, but not the LSTM's initial state.
         pair = states[2 * layer : 2 * layer + 2]
         initial = [tf_keras.layers.Identity(name=f"cast_{state.name}")(state) for state in pair]
-        lstm = _lstm(hidden_units, initial_scale, unit_forget_bias, unroll, f"lstm_{layer}")
-        values, *mine = lstm(_dropped(values, dropout, f"dropout_{layer}"), initial_state=initial)
+        recurrent = lstm.lstm(
+            hidden_units,
+            return_sequences=True,
+            return_state=True,
+            unroll=unroll,
+            unit_forget_bias=unit_forget_bias,
+            kernel_initializer=uniform(),
+            recurrent_initializer=uniform(),
+            bias_initializer="zeros" if unit_forget_bias else uniform(),
+            name=f"lstm_{layer}",
+        )
+        values, *mine = recurrent(dropped(values, layer), initial_state=initial)
         new_states.extend(mine)
-    logits = _logits(_dropped(values, dropout, f"dropout_{layers}"), vocabulary_size, initial_scale)
-    return tf_keras.Model([tokens, *states], [logits, *new_states], name="lstm_language_model")
-
-
-def _initial_states(layers: int, units: int) -> list[Any]:
-    kinds = ("output", "cell")
-    return [
-        tf_keras.Input((units,), dtype="float32", name=f"{kind}_{layer}") for layer in range(layers) for kind in kinds
-    ]
-
-
-def _dropped(tensor: Any, dropout: float, name: str) -> Any:
-    return tf_keras.layers.Dropout(dropout, name=name)(tensor) if dropout else tensor
-
-
-def _lstm(units: int, initial_scale: float, unit_forget_bias: bool, unroll: bool, name: str) -> tf_keras.layers.LSTM:
-    return recurrent.lstm(
-        units,
-        return_sequences=True,
-        return_state=True,
-        unroll=unroll,
-        unit_forget_bias=unit_forget_bias,
-        kernel_initializer=uniform(initial_scale),
-        recurrent_initializer=uniform(initial_scale),
-        bias_initializer="zeros" if unit_forget_bias else uniform(initial_scale),
-        name=name,
-    )
-
-
-def _logits(values: Any, vocabulary_size: int, initial_scale: float) -> Any:
-    # They stay float32 under mixed precision: their softmax needs the precision.
-    return tf_keras.layers.Dense(
-        vocabulary_size,
-        kernel_initializer=uniform(initial_scale),
-        bias_initializer=uniform(initial_scale),
-        dtype="float32",
-        name="logits",
+    values = dropped(values, layers)
+    # The logits stay float32 under mixed precision: their softmax needs the precision.
+    logits = tf_keras.layers.Dense(
+        vocabulary_size, kernel_initializer=uniform(), bias_initializer=uniform(), dtype="float32", name="logits"
     )(values)
+    return tf_keras.Model([tokens, *states], [logits, *new_states], name="lstm_language_model")

@@ -15,7 +15,7 @@ from tfbigbatch.errors import InputError
 # The functions that a file may name, and their modules. Nothing else is called when a file is loaded.
 BUILDERS = {
     **dict.fromkeys(("pretrainer", "classifier", "chooser", "span_finder"), "tfbigbatch.models.bert"),
-    "gnmt": "tfbigbatch.models.gnmt.network",
+    "gnmt": "tfbigbatch.models.gnmt",
     "alexnet": "tfbigbatch.models.alexnet",
 }
 

@@ -17,8 +17,6 @@ from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.python.ops import control_flow_util
 from tf_keras.src.engine import functional
 
-from tfbigbatch.errors import InputError
-
 
 class _Draws:
     """The random draws of one pass: recorded in the first, repeated in the second.
@@ -57,12 +55,6 @@ class _Current(threading.local):
 
 
 _current = _Current()
-
-
-def check(recompute: Any) -> None:
-    """Raises ValueError where the field `model.recompute` is no bool."""
-    if not isinstance(recompute, bool):
-        raise InputError(f"model.recompute={recompute!r}: expected True or False.")
 
 
 class Block:

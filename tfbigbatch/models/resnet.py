@@ -14,6 +14,7 @@ import tf_keras
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
 from tfbigbatch.models import recompute as recomputation
+from tfbigbatch.models.checks import check_recompute, check_sizes, one_of
 from tfbigbatch.models.sizes import RESNET_DEPTHS as DEPTHS
 
 # Filter and stride of the first convolution, and whether a max pooling of stride 2 follows.
@@ -67,10 +68,10 @@ def resnet(
       ValueError: a size is out of range, or the image is too small for the stages.
     """
     _check_blocks(blocks)
-    image_layers.check_sizes(image_size=image_size, classes=classes, width=width)
-    image_layers.one_of("version", version, VERSIONS)
+    check_sizes(image_size=image_size, classes=classes, width=width)
+    one_of("version", version, VERSIONS)
     _check_halvings(image_size, stem, blocks)
-    recomputation.check(recompute)
+    check_recompute(recompute)
     network = _Layers(version, bottleneck, cross_replica_norm)
     pixels, x = image_layers.normalized_input(image_size)
     x = _stem(network, x, width, stem)
@@ -126,7 +127,7 @@ def cifar_resnet(*, depth: int, width: int = 16, stem: str = "3x3", **fields: An
     Raises:
       ValueError: the depth is not 6n + 2, and as `resnet`.
     """
-    image_layers.check_sizes(depth=depth)
+    check_sizes(depth=depth)
     count, rest = divmod(depth - 2, 6)
     if rest or count < 1:
         below = 6 * max(count, 1) + 2
@@ -137,11 +138,11 @@ def cifar_resnet(*, depth: int, width: int = 16, stem: str = "3x3", **fields: An
 def _check_blocks(blocks: Any) -> None:
     if not blocks or not isinstance(blocks, (tuple, list)):
         raise InputError(f"blocks={blocks!r}: expected the number of blocks in each stage, as (2, 2, 2, 2).")
-    image_layers.check_sizes(**{f"blocks[{stage}]": count for stage, count in enumerate(blocks)})
+    check_sizes(**{f"blocks[{stage}]": count for stage, count in enumerate(blocks)})
 
 
 def _check_halvings(image_size: int, stem: str, blocks: tuple[int, ...]) -> None:
-    _, stride, pooled = image_layers.one_of("stem", stem, STEMS)
+    _, stride, pooled = one_of("stem", stem, STEMS)
     smallest = stride * (2 if pooled else 1) * 2 ** (len(blocks) - 1)
     if image_size < smallest:
         raise InputError(

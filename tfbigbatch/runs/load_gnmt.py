@@ -9,7 +9,7 @@ from typing import Any
 from tfbigbatch.data.translation import manifest
 from tfbigbatch.data.translation.vocabulary import Vocabulary
 from tfbigbatch.errors import InputError
-from tfbigbatch.models.gnmt.network import GNMT
+from tfbigbatch.models.gnmt import GNMT
 from tfbigbatch.runs.load import load_run, run_config
 from tfbigbatch.utils.home import expanded
 

@@ -37,8 +37,8 @@ class Gnmt(Task):
     A training batch is cut to the shape of its bucket; see `TranslationRecords`. An evaluation gives the perplexity
     of the references, and BLEU of the translations that a beam search finds.
 
-    The model's fields are those of `network.gnmt` and of the loss; the data's are those of `TranslationRecords`, of
-    the search (`decoding.translate`) and of the score (`bleu`).
+    The model's fields are those of `gnmt.gnmt` and of the loss; the data's are those of `TranslationRecords`, of
+    the search (`gnmt.translate`) and of the score (`bleu`).
 
     `model.output_bias` is the initial bias of the logits: "frequency", log((c_i + 1) / sum_j (c_j + 1)) of the counts c
     of the pieces in the training targets; "uniform" in [-initial_scale, initial_scale], as in MLPerf's reference; or
@@ -188,9 +188,9 @@ class Gnmt(Task):
         """
         import tensorflow as tf
 
-        from tfbigbatch.models.gnmt import decoding
+        from tfbigbatch.models import gnmt
 
-        found = decoding.translate(
+        found = gnmt.translate(
             network,
             features["source_ids"],
             features["source_lengths"],
@@ -199,7 +199,7 @@ class Gnmt(Task):
             max_length=self._max_decoded,
             **self._search,
         )
-        return tf.ensure_shape(found.tokens[:, 0], [None, self._max_decoded])
+        return tf.ensure_shape(found.tokens, [None, self._max_decoded])
 
     def texts(self, outputs: np.ndarray) -> list[str]:
         """The lines of the translations that `predictions` gave, int32 [n, max_decoded]."""
@@ -230,10 +230,10 @@ _OTHER_FIELDS = ("label_smoothing", "loss_over", "output_bias")
 
 def network_of(model: Mapping[str, Any], vocabulary_size: int) -> tf_keras.Model:
     """The GNMT network of a config's `model`, with the fields of `Gnmt.model_defaults`; its output bias is uniform."""
-    from tfbigbatch.models.gnmt import network as gnmt_model
+    from tfbigbatch.models import gnmt
 
     fields = {name: value for name, value in model.items() if name not in _OTHER_FIELDS}
-    return gnmt_model.gnmt(vocabulary_size=vocabulary_size, **fields)
+    return gnmt.gnmt(vocabulary_size=vocabulary_size, **fields)
 
 
 def texts_of(vocabulary: Vocabulary, outputs: np.ndarray) -> list[str]:

@@ -25,7 +25,7 @@ class ImageClassification(Task):
     `data.minival`: the last of the training records, as many, are the held-out split 'minival'.
     """
 
-    models = image_models.Names()
+    models = image_models.NAMES
     data_defaults = {
         "min_area": 0.08,
         "central_share": 0.875,

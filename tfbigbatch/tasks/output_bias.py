@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.models.output_bias import log_frequencies
+from tfbigbatch.models.initializers import log_frequencies
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 class SmallImageClassification(Task):
-    """Images in memory, classified. A subclass names its images and defines `network`.
+    """Images in memory, classified. A subclass names its images and its network.
 
     `data.minival`: the last of the training images, as many, are the held-out split 'minival'.
     """
 
     images: ClassVar[str]
     """The data set's module in `data.in_memory`, with SHAPE, CLASSES, BRIGHTEST and load(data_dir)."""
+    classifier: ClassVar[str]
+    """The function of `models.small_classifiers`."""
     data_defaults = {MINIVAL: 0}
     evaluates_on = ("test", MINIVAL)
     test: Dataset
@@ -33,12 +35,7 @@ class SmallImageClassification(Task):
         from tfbigbatch.data.images import fake
 
         images = importlib.import_module(f"tfbigbatch.data.in_memory.{self.images}")
-        self._model = {
-            **model,
-            "shape": images.SHAPE,
-            "classes": images.CLASSES,
-            "brightest": images.BRIGHTEST,
-        }
+        self._model = {**model, "shape": images.SHAPE, "classes": images.CLASSES, "brightest": images.BRIGHTEST}
         sizes = images.SHAPE, images.CLASSES, images.BRIGHTEST
         train, self.test = fake.train_and_test(*sizes, self.images) if use_fake_data else images.load(data_dir)
         self.train = train
@@ -48,6 +45,12 @@ class SmallImageClassification(Task):
     @classmethod
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
         return None if cls.training_examples is None else cls.training_examples - data.get(MINIVAL, 0)
+
+    def network(self) -> tf_keras.Model:
+        from tfbigbatch.models import small_classifiers
+
+        network: tf_keras.Model = getattr(small_classifiers, self.classifier)(**self._model)
+        return network
 
     def loss(self) -> tf_keras.losses.Loss:
         from tfbigbatch.tasks.losses import classification_loss
@@ -63,12 +66,8 @@ class SmallImageClassification(Task):
 class RowClassification(SmallImageClassification):
     """Images read row by row by an LSTM (You et al. 2019, arXiv:1901.08256)."""
 
+    classifier = "row_classifier"
     smoke_sizes = {"hidden_units": 4, "projection_units": 0}
-
-    def network(self) -> tf_keras.Model:
-        from tfbigbatch.models import lstm
-
-        return lstm.row_classifier(**self._model)
 
 
 class DigitsLSTM(RowClassification):
@@ -96,15 +95,10 @@ class MnistLeNet(SmallImageClassification):
     The model on which the Adasum paper (Maleki et al. 2020, arXiv:2006.02924) tests its rule with 4 to 32 workers.
     """
 
-    images = "mnist"
+    images, classifier = "mnist", "lenet"
     model_defaults = {"filters": 6, "fc_units": 120}
     smoke_sizes = {"filters": 3, "fc_units": 10}
     training_examples = 60_000
-
-    def network(self) -> tf_keras.Model:
-        from tfbigbatch.models import lenet
-
-        return lenet.lenet(**self._model)
 
 
 class MnistCNN(SmallImageClassification):
@@ -113,12 +107,7 @@ class MnistCNN(SmallImageClassification):
     The network that LAMB's authors train on all images at once (fastalgo/mnist_tpu).
     """
 
-    images = "mnist"
+    images, classifier = "mnist", "mnist_cnn"
     model_defaults = {"filters": 32, "fc_units": 1024, "dropout": 0.4}
     smoke_sizes = {"filters": 2, "fc_units": 8}
     training_examples = 60_000
-
-    def network(self) -> tf_keras.Model:
-        from tfbigbatch.models import mnist_cnn
-
-        return mnist_cnn.mnist_cnn(**self._model)

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.models.sequence_lstm import SequenceLSTM
+from tfbigbatch.models.lstm import SequenceLSTM
 
 
 def inputs(seed=0):
