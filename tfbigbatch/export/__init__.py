@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-_HOMES = {"Exported": "run", "FORMATS": "formats", "convert": "to_keras3", "export_run": "run"}
+from tfbigbatch.lazy_names import LazyNames
 
-__all__ = list(_HOMES)
+_lazy = LazyNames(__name__, {"Exported": "run", "FORMATS": "formats", "convert": "to_keras3", "export_run": "run"})
+__all__ = ["FORMATS", "Exported", "convert", "export_run"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}.")
+    return _lazy.get(name)

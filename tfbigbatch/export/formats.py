@@ -7,30 +7,18 @@ from collections.abc import Iterable
 
 from tfbigbatch.errors import InputError, nearest
 
-FORMATS = {
-    "keras2": "keras2.keras",
-    "keras3": "keras3.keras",
-    "saved_model": "saved_model",
-}
+FORMATS = {"keras2": "keras2.keras", "keras3": "keras3.keras", "saved_model": "saved_model"}
 """The file or folder of each format."""
 ABOUT = "export.json"
 """Says what an export holds; a folder with this file may be overwritten."""
 
 
 def check_formats(formats: Iterable[str]) -> tuple[str, ...]:
-    """The formats, each once.
-
-    Raises:
-      ValueError: one is unknown, or there is none.
-    """
-    if isinstance(formats, str):
-        raise InputError(f"formats={formats!r}: expected a list of names, as [{formats!r}].")
+    """The formats, each once; raises ValueError where one is unknown, or there is none."""
     found = tuple(dict.fromkeys(formats))
-    for each in found:
+    for each in found or ("",):
         if each not in FORMATS:
-            raise InputError(f"format {each!r} is unknown. {nearest(str(each), FORMATS)}")
-    if not found:
-        raise InputError(f"no format is named; expected one or more of {', '.join(FORMATS)}.")
+            raise InputError(f"format {each!r} is unknown. {nearest(each, FORMATS)}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The layers of Keras 3 for those of Keras 2 (tf_keras)."""
+"""The layers of Keras 3 for those of Keras 2 (tf_keras), and for its layers of TensorFlow's operations, as `x + y`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, first_line
 
+ops = keras.ops
 Call = Callable[..., Any]
 """Takes Keras 3's tensors as a layer of Keras 2 takes its own, and gives the outputs."""
 
@@ -22,14 +24,8 @@ class NotConvertible(InputError):
 
 # Arguments that Keras 3 lacks and that change no result.
 _WITHOUT_EFFECT = {
-    "batch_input_shape",
-    "implementation",
-    "input_length",
-    "fused",
-    "query_shape",
-    "key_shape",
-    "value_shape",
-    "rng_type",
+    *("batch_input_shape", "implementation", "input_length", "fused"),
+    *("query_shape", "key_shape", "value_shape", "rng_type"),
 }
 _OF_EVERY_LAYER = {"name", "dtype", "trainable"}
 
@@ -52,7 +48,7 @@ def standard_layer(layer: tf_keras.layers.Layer) -> tuple[Any, Call]:
         twin = cls(**arguments)
     except (TypeError, ValueError) as error:
         raise NotConvertible(
-            f"layer {layer.name!r} ({name}): Keras 3 refuses its arguments: {str(error).strip().splitlines()[0][:200]}"
+            f"layer {layer.name!r} ({name}): Keras 3 refuses its arguments: {first_line(error)[:200]}"
         ) from None
     return twin, _call_of(layer, twin)
 
@@ -104,25 +100,18 @@ def _object(field: str, value: dict[str, Any]) -> Any:
 
 
 def _call_of(layer: tf_keras.layers.Layer, twin: Any) -> Call:
-    if isinstance(layer, (tf_keras.layers.RNN, tf_keras.layers.Bidirectional)):
-        return _with_states(twin)
-    return lambda *args, **kwargs: twin(*args, **_set(kwargs))
+    has_states = isinstance(layer, (tf_keras.layers.RNN, tf_keras.layers.Bidirectional))
 
-
-def _with_states(twin: Any) -> Call:
-    def call(inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        # Arguments that say nothing may be unknown to Keras 3.
+        given = {name: value for name, value in kwargs.items() if value is not None}
         # Keras 2 puts the initial states into a list with the inputs.
-        if isinstance(inputs, (list, tuple)):
-            inputs, states = inputs[0], list(inputs[1:])
-            return twin(inputs, *args, initial_state=states, **_set(kwargs))
-        return twin(inputs, *args, **_set(kwargs))
+        if has_states and isinstance(args[0], (list, tuple)):
+            (inputs, *states), *others = args
+            args, given["initial_state"] = (inputs, *others), states
+        return twin(*args, **given)
 
     return call
-
-
-def _set(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call without those that say nothing, which Keras 3 may not know."""
-    return {name: value for name, value in kwargs.items() if value is not None}
 
 
 def _normalization(layer: tf_keras.layers.Layer) -> Call:
@@ -143,14 +132,14 @@ def _local_response_normalization(layer: Any) -> Call:
     """Local response normalization by operations of Keras 3: the sum over channels is a product with a band of ones."""
 
     def call(inputs: Any) -> Any:
-        values = keras.ops.cast(inputs, "float32")
+        values = ops.cast(inputs, "float32")
         channels, radius = inputs.shape[-1], layer.n // 2
-        squares = keras.ops.pad(keras.ops.square(values), [[0, 0]] * 3 + [[radius, radius]])
+        squares = ops.pad(ops.square(values), [[0, 0]] * 3 + [[radius, radius]])
         # The window slides over the channels: an average of n neighbours, times n.
-        rows = keras.ops.reshape(squares, (-1, channels + 2 * radius, 1))
-        sums = (2 * radius + 1) * keras.ops.average_pool(rows, 2 * radius + 1, 1, "valid")
-        sums = keras.ops.reshape(sums, (-1, *inputs.shape[1:]))
-        return keras.ops.cast(values / keras.ops.power(layer.k + layer.alpha * sums, layer.beta), inputs.dtype)
+        rows = ops.reshape(squares, (-1, channels + 2 * radius, 1))
+        sums = (2 * radius + 1) * ops.average_pool(rows, 2 * radius + 1, 1, "valid")
+        sums = ops.reshape(sums, (-1, *inputs.shape[1:]))
+        return ops.cast(values / ops.power(layer.k + layer.alpha * sums, layer.beta), inputs.dtype)
 
     return call
 
@@ -159,3 +148,65 @@ CONVERTERS: dict[str, Callable[[Any], Call]] = {
     "LocalResponseNormalization": _local_response_normalization,
     "Normalization": _normalization,
 }
+
+
+def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda input_tensor, axis=None, keepdims=False: function(input_tensor, axis=axis, keepdims=keepdims)
+
+
+def _reshape(tensor: Any, shape: Any) -> Any:
+    if not all(isinstance(size, int) for size in shape):
+        raise NotConvertible(f"tf.reshape to {shape}: Keras 3 needs a shape of numbers, and one of these is not.")
+    return ops.reshape(tensor, tuple(shape))
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return ops.cast(x, tf.as_dtype(dtype).name)
+
+
+# By TensorFlow's name, with TensorFlow's arguments.
+_OPERATIONS: dict[str, Call] = {
+    **{f"math.{name}": getattr(ops, name) for name in ("exp", "log", "sqrt", "square", "abs", "tanh", "sigmoid")},
+    **{f"math.reduce_{name}": _reduction(getattr(ops, name)) for name in ("mean", "sum", "max", "min")},
+    "__operators__.add": lambda x, y: x + y,
+    "math.add": lambda x, y: x + y,
+    "math.subtract": lambda x, y: x - y,
+    "math.multiply": lambda x, y: x * y,
+    "math.divide": lambda x, y: x / y,
+    "math.truediv": lambda x, y: x / y,
+    "math.pow": lambda x, y: x**y,
+    "math.negative": lambda x: -x,
+    "math.maximum": lambda x, y: ops.maximum(x, y),
+    "math.minimum": lambda x, y: ops.minimum(x, y),
+    "math.l2_normalize": lambda x, axis=None: ops.normalize(x, axis=-1 if axis is None else axis),
+    "nn.relu": lambda features: ops.relu(features),
+    "nn.gelu": lambda features, approximate=False: ops.gelu(features, approximate=approximate),
+    "nn.softmax": lambda logits, axis=-1: ops.softmax(logits, axis=-1 if axis is None else axis),
+    "concat": lambda values, axis: ops.concatenate(values, axis=axis),
+    "stack": lambda values, axis=0: ops.stack(values, axis=axis),
+    "expand_dims": lambda input, axis: ops.expand_dims(input, axis=axis),
+    "squeeze": lambda input, axis=None: ops.squeeze(input, axis=axis),
+    "transpose": lambda a, perm=None: ops.transpose(a, axes=perm),
+    "linalg.matmul": lambda a, b: ops.matmul(a, b),
+    "reshape": _reshape,
+    "cast": _cast,
+}
+
+
+def operation(layer: tf_keras.layers.Layer) -> Callable[..., Any] | None:
+    """The Keras 3 function of a layer that stands for a TensorFlow operation; None for other layers.
+
+    Raises:
+      ValueError: Keras 3's counterpart is not known here; the message names the operation.
+    """
+    is_operation = type(layer).__name__ in ("TFOpLambda", "SlicingOpLambda")
+    if not is_operation or not type(layer).__module__.startswith("tf_keras."):
+        return None
+    symbol = layer.symbol or layer.function.__name__
+    if symbol not in _OPERATIONS:
+        raise NotConvertible(
+            f"layer {layer.name!r} is the operation tf.{symbol}, for which no operation of Keras 3 is known here. "
+            "Use a Keras layer in its place, or export the model as keras2 or saved_model."
+        )
+    function = _OPERATIONS[symbol]
+    return lambda *args, name=None, **kwargs: function(*args, **kwargs)

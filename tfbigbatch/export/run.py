@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable
@@ -12,9 +11,9 @@ import numpy as np
 import tf_keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.export import saved_model
 from tfbigbatch.export.formats import ABOUT, FORMATS, check_formats, folder_of
 from tfbigbatch.export.keras3_layers import NotConvertible
+from tfbigbatch.export.signatures import write_saved_model
 from tfbigbatch.export.to_keras3 import convert
 from tfbigbatch.runs.load import LoadedRun, load_run
 from tfbigbatch.runs.run_directory import versions, without_non_finite
@@ -73,7 +72,9 @@ def export_run(
     classes = class_names(run.directory)
     skipped: dict[str, str] = {}
     signature = ""
-    with _only_writer(folder), atomic_folder(folder) as part:
+    parent, last = os.path.split(os.path.abspath(folder))
+    busy = f"output {folder} is being written by another export: %s. Wait until it has ended."
+    with locked(parent, lambda holder: busy % holder, name=f".{last}.lock"), atomic_folder(folder) as part:
         for name in named or FORMATS:
             try:
                 found = _WRITERS[name](run, os.path.join(part, FORMATS[name]), classes)
@@ -86,18 +87,20 @@ def export_run(
         written = [name for name in named or FORMATS if name not in skipped]
         if not written:
             raise InputError(f"{run.directory} cannot be exported: " + " ".join(skipped.values()))
-        write_json(os.path.join(part, ABOUT), _about(run, written, skipped, signature, classes))
+        about = {
+            "run": os.path.abspath(run.directory),
+            "task": run.config.task,
+            "step": run.step,
+            "metrics": without_non_finite(run.metrics),
+            "files": {name: FORMATS[name] for name in written},
+            "skipped": skipped,
+            "signature": signature,
+            "classes": classes,
+            "versions": versions(),
+        }
+        write_json(os.path.join(part, ABOUT), about)
     files = {name: os.path.join(folder, FORMATS[name]) for name in written}
     return Exported(folder, files, skipped, run.step, signature)
-
-
-def _only_writer(folder: str) -> contextlib.AbstractContextManager[None]:
-    parent, name = os.path.split(os.path.abspath(folder))
-    return locked(
-        parent,
-        lambda holder: f"output {folder} is being written by another export: {holder}. Wait until it has ended.",
-        name=f".{name}.lock",
-    )
 
 
 def class_names(directory: str) -> list[str] | None:
@@ -108,7 +111,7 @@ def class_names(directory: str) -> list[str] | None:
 
 
 def _write_keras2(run: LoadedRun, path: str, classes: Any) -> None:
-    held = keras3_model_in(run.network)
+    held = getattr(run.network, "keras3_model", None)
     if held is not None:
         raise NotConvertible(
             f"model {held.name!r} is a model of Keras 3, which Keras 2 cannot load. Export it as keras3 or saved_model."
@@ -127,33 +130,8 @@ def _write_keras2(run: LoadedRun, path: str, classes: Any) -> None:
 
 
 def _write_keras3(run: LoadedRun, path: str, classes: Any) -> None:
-    held = keras3_model_in(run.network)
+    held = getattr(run.network, "keras3_model", None)
     (convert(run.network) if held is None else held).save(path)
 
 
-def _write_saved_model(run: LoadedRun, path: str, classes: list[str] | None) -> str:
-    return saved_model.write(run, path, classes)
-
-
-_WRITERS = {"keras2": _write_keras2, "keras3": _write_keras3, "saved_model": _write_saved_model}
-
-
-def keras3_model_in(network: tf_keras.Model) -> Any:
-    """The model of Keras 3 that a task's network is a wrapper of; None for a network of Keras 2."""
-    return getattr(network, "keras3_model", None)
-
-
-def _about(
-    run: LoadedRun, written: list[str], skipped: dict[str, str], signature: str, classes: list[str] | None
-) -> dict[str, Any]:
-    return {
-        "run": os.path.abspath(run.directory),
-        "task": run.config.task,
-        "step": run.step,
-        "metrics": without_non_finite(run.metrics),
-        "files": {name: FORMATS[name] for name in written},
-        "skipped": skipped,
-        "signature": signature,
-        "classes": classes,
-        "versions": versions(),
-    }
+_WRITERS = {"keras2": _write_keras2, "keras3": _write_keras3, "saved_model": write_saved_model}

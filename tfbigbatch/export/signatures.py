@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
 import re
-import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch import tasks
-from tfbigbatch.data.images import jpeg
+from tfbigbatch.data.images.jpeg import centre_crops
 from tfbigbatch.data.sources.image_folder import decoded
 from tfbigbatch.data.translation.manifest import VOCABULARY as TRANSLATION_VOCABULARY
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD
@@ -30,46 +28,57 @@ from tfbigbatch.utils.files import read_json_dictionary
 Outputs = dict[str, tf.Tensor]
 
 
-@dataclasses.dataclass(frozen=True)
-class Served:
-    """A serving function.
-
-    Attributes:
-      function: a tf.function with its input signature, from named tensors to named tensors.
-      description: what it takes and gives, in a sentence.
-    """
-
-    function: Any
-    description: str
+Served = tuple[Any, str]
+"""A tf.function with its input signature, from named tensors to named tensors; and a sentence on what they are."""
 
 
-def served(run: LoadedRun, classes: list[str] | None) -> Served:
-    """The serving function of a run's network.
+def write_saved_model(run: LoadedRun, path: str, classes: list[str] | None) -> str:
+    """Writes a SavedModel with the signature 'serving_default'; returns a sentence on what that takes and gives.
 
     Args:
       run: the loaded run.
+      path: of the folder.
       classes: names of the classes, by index; None where they are not known.
     """
+    function, description = _served(run, classes)
+    module = tf.Module()
+    # The variables alone: a Keras model would be saved with all its layers' functions, traced once more.
+    module.variables_ = run.network.variables
+    module.serve = function
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(module, path, signatures={"serving_default": function}, options=options)
+    return description
+
+
+def _served(run: LoadedRun, classes: list[str] | None) -> Served:
     task = tasks.get(run.config.task)
     if os.path.exists(os.path.join(run.directory, IMAGE_FOLDER)) and issubclass(task, ReadyMade):
         return _image_folder(run, classes, is_classifier=task.definition.loss is None)
-    for kind, build in _OF_TASKS.items():
-        if issubclass(task, kind):
-            return build(run, classes)
-    return _arrays(run, classes)
+    if issubclass(task, ImageClassification):
+        return _images(run, classes)
+    if issubclass(task, SmallImageClassification):
+        return _small_images(run, classes)
+    if issubclass(task, Gnmt):
+        return _translation(run)
+    function, description = _arrays(run)
+    if issubclass(task, FineTuning):
+        # TensorFlow has no operation for WordPiece's vocabularies.
+        description += (
+            f" It takes token ids, not text. Encode texts with the run's {VOCABULARY}, tfbigbatch.data.tokenizer and "
+            "tfbigbatch.data.finetuning.text_pairs."
+        )
+    return function, description
 
 
 def _images(run: LoadedRun, classes: list[str] | None) -> Served:
     size, fraction = run.config.model.image_size, run.config.data.central_share
 
-    def decode(encoded: tf.Tensor) -> tf.Tensor:
-        return jpeg.centre_crops(encoded, image_size=size, central_fraction=fraction)
-
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "jpeg")])
     def serve(jpeg: tf.Tensor) -> Outputs:
-        return classified(run.network(decode(jpeg), training=False), classes)
+        images = centre_crops(jpeg, image_size=size, central_fraction=fraction)
+        return _classified(run.network(images, training=False), classes)
 
-    return Served(
+    return (
         serve,
         f"takes 'jpeg', the bytes of JPEG files, [n]; crops and resizes them as the run's evaluations do, to {size} "
         f"pixels; gives {_given(classes)}",
@@ -81,17 +90,15 @@ def _image_folder(run: LoadedRun, classes: list[str] | None, is_classifier: bool
     model = getattr(run.network, "keras3_model", run.network)
     size = read_json_dictionary(os.path.join(run.directory, IMAGE_FOLDER))["image_size"]
 
-    def decode(encoded: tf.Tensor) -> tf.Tensor:
-        return decoded(encoded, size)
-
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "image")])
     def serve(image: tf.Tensor) -> Outputs:
-        images = tf.map_fn(decode, image, fn_output_signature=tf.TensorSpec([size, size, 3], tf.float32))
+        spec = tf.TensorSpec([size, size, 3], tf.float32)
+        images = tf.map_fn(lambda encoded: decoded(encoded, size), image, fn_output_signature=spec)
         outputs = model(images, training=False)
-        return classified(outputs, classes) if is_classifier else _named_outputs(model, outputs)
+        return _classified(outputs, classes) if is_classifier else _named_outputs(model, outputs)
 
     given = _given(classes) if is_classifier else "the network's outputs."
-    return Served(
+    return (
         serve,
         "takes 'image', the bytes of JPEG, PNG, GIF or WebP files, [n]; crops and resizes them as the run did, to "
         f"{size} pixels; gives {given}",
@@ -103,13 +110,13 @@ def _small_images(run: LoadedRun, classes: list[str] | None) -> Served:
 
     @tf.function(input_signature=[spec])
     def serve(images: tf.Tensor) -> Outputs:
-        return classified(run.network(images, training=False), classes)
+        return _classified(run.network(images, training=False), classes)
 
     shape = ", ".join(map(str, spec.shape[1:]))
-    return Served(serve, f"takes 'images', raw pixel values, uint8 [n, {shape}]; gives {_given(classes)}")
+    return serve, f"takes 'images', raw pixel values, uint8 [n, {shape}]; gives {_given(classes)}"
 
 
-def classified(logits: tf.Tensor, classes: Sequence[str] | None) -> Outputs:
+def _classified(logits: tf.Tensor, classes: Sequence[str] | None) -> Outputs:
     """The outputs of a classifier's signature: logits, probabilities, the likeliest class, and its name where known."""
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     found = {"logits": logits, "probabilities": tf.nn.softmax(logits), "class": best}
@@ -121,9 +128,8 @@ def _given(classes: Sequence[str] | None) -> str:
     return f"'logits', 'probabilities' [n, classes], and the likeliest {names}."
 
 
-def _translation(run: LoadedRun, classes: list[str] | None) -> Served:
+def _translation(run: LoadedRun) -> Served:
     """Token ids: TensorFlow has no operation for sentencepiece's."""
-    del classes
     data = run.config.data
     search = {name: data[name] for name in ("beam_size", "length_penalty", "coverage_penalty")}
 
@@ -136,7 +142,7 @@ def _translation(run: LoadedRun, classes: list[str] | None) -> Served:
         )
         return {"target_ids": found.tokens}
 
-    return Served(
+    return (
         serve,
         f"takes 'source_ids', int32 [n, length]: the ids of each sentence, {END} (end) after them, padded with {PAD}; "
         f"gives 'target_ids' [n, {data.max_decoded}] of a beam search, padded with {END}. It takes ids, not text: "
@@ -145,18 +151,8 @@ def _translation(run: LoadedRun, classes: list[str] | None) -> Served:
     )
 
 
-def _bert(run: LoadedRun, classes: list[str] | None) -> Served:
-    """Token ids: TensorFlow has no operation for WordPiece's either."""
-    served = _arrays(run, classes)
-    how = (
-        f"Encode texts with the run's {VOCABULARY}, tfbigbatch.data.tokenizer and tfbigbatch.data.finetuning.text_pairs"
-    )
-    return dataclasses.replace(served, description=f"{served.description} It takes token ids, not text. {how}.")
-
-
-def _arrays(run: LoadedRun, classes: list[str] | None) -> Served:
+def _arrays(run: LoadedRun) -> Served:
     """The network's own inputs and outputs, by name."""
-    del classes
     model = run.network
     specs = _input_specs(model)
 
@@ -168,16 +164,12 @@ def _arrays(run: LoadedRun, classes: list[str] | None) -> Served:
 
     function = serve.get_concrete_function(**specs)
     own = _names(model.input, model.input_names)
-    takes = ", ".join(
-        f"{name!r} {spec.dtype.name} {_shape(spec.shape)}" + ("" if name == of_model else f" ({of_model!r})")
-        for (name, spec), of_model in zip(specs.items(), own)
-    )
+    takes = []
+    for (name, spec), of_model in zip(specs.items(), own):
+        sizes = ", ".join("n" if size is None else str(size) for size in spec.shape)
+        takes.append(f"{name!r} {spec.dtype.name} [{sizes}]" + ("" if name == of_model else f" ({of_model!r})"))
     gives = ", ".join(map(repr, function.structured_outputs))
-    return Served(function, f"takes the network's inputs, {takes}; gives {gives}.")
-
-
-def _shape(shape: tf.TensorShape) -> str:
-    return "[" + ", ".join("n" if size is None else str(size) for size in shape) + "]"
+    return function, f"takes the network's inputs, {', '.join(takes)}; gives {gives}."
 
 
 def _input_specs(network: Any) -> dict[str, tf.TensorSpec]:
@@ -197,11 +189,10 @@ def _input_specs(network: Any) -> dict[str, tf.TensorSpec]:
 
 
 def _as_arguments(names: Sequence[str]) -> list[str]:
-    """Names that the arguments of a signature can have: letters without marks, digits and '_', each once."""
+    """Names that the arguments of a signature can have: letters, digits and '_', each once."""
     found: list[str] = []
     for name in names:
-        letters = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
-        plain = re.sub(r"[^A-Za-z0-9_]", "_", letters)
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
         plain = plain if re.match("[A-Za-z]", plain) else f"input_{plain.lstrip('_')}"
         same = (plain if number == 1 else f"{plain}_{number}" for number in itertools.count(1))
         # TensorFlow makes them small within its graph.
@@ -223,11 +214,3 @@ def _named_outputs(network: Any, outputs: Any) -> Outputs:
 def _unique(names: Sequence[str]) -> list[str]:
     """The names, with a number where one repeats: a layer with several outputs gives each the same name."""
     return [f"{name}_{names[:at].count(name)}" if names.count(name) > 1 else name for at, name in enumerate(names)]
-
-
-_OF_TASKS: dict[type, Callable[[LoadedRun, list[str] | None], Served]] = {
-    ImageClassification: _images,
-    SmallImageClassification: _small_images,
-    FineTuning: _bert,
-    Gnmt: _translation,
-}

@@ -15,9 +15,8 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import first_line
-from tfbigbatch.export import keras3_bert, keras3_gnmt
-from tfbigbatch.export.keras3_layers import CONVERTERS, NotConvertible, standard_layer
-from tfbigbatch.export.keras3_operations import operation
+from tfbigbatch.export import keras3_networks
+from tfbigbatch.export.keras3_layers import CONVERTERS, NotConvertible, operation, standard_layer
 from tfbigbatch.models.rebuilt import RebuiltModel
 
 # Of the largest output, in float32; in half precision the two round at other places.
@@ -43,19 +42,12 @@ def convert(network: tf_keras.Model, *, check: bool = True) -> keras.Model:
             f"model {network.name!r} ({type(network).__name__}) is not a functional model: Keras 3 cannot be told its "
             "layers and how they are connected. Build it with tf_keras.Model(inputs, outputs)."
         )
-    converted = _whole_model(network) or _Conversion(network).model()
+    builder, arguments = network.built_by if isinstance(network, RebuiltModel) else ("", {})
+    whole = keras3_networks.CONVERTERS.get(builder)
+    converted = whole(network, **arguments) if whole else _Conversion(network).model()
     if check:
         _check_equal(network, converted)
     return converted
-
-
-def _whole_model(network: tf_keras.Model) -> keras.Model | None:
-    """The twin of a model of this package that is converted as a whole, not layer by layer; None for others."""
-    if not isinstance(network, RebuiltModel):
-        return None
-    builder, arguments = network.built_by
-    converters = {**keras3_bert.CONVERTERS, "gnmt": keras3_gnmt.convert}
-    return converters[builder](network, **arguments) if builder in converters else None
 
 
 class _Always:
@@ -112,17 +104,14 @@ class _Conversion:
         found = operation(layer)
         if found is not None:
             return found
-        converter = CONVERTERS.get(type(layer).__name__) if _is_known(layer) else None
+        # A user's layer may have the name of another.
+        is_known = type(layer).__module__.split(".")[0] in ("tf_keras", "tfbigbatch")
+        converter = CONVERTERS.get(type(layer).__name__) if is_known else None
         if converter is not None:
             return converter(layer)
         twin, call = standard_layer(layer)
         self._weights.append((layer, twin))
         return call
-
-
-def _is_known(layer: tf_keras.layers.Layer) -> bool:
-    """True if a layer is of a package for which there are converters, and no user's layer of the same name."""
-    return type(layer).__module__.split(".")[0] in ("tf_keras", "tfbigbatch")
 
 
 def _input(tensor: Any) -> Any:
