@@ -10,7 +10,7 @@ import task
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
 from tfbigbatch.models import initializers
-from tfbigbatch.tasks.scores.bleu import bleu
+from tfbigbatch.tasks.scores import bleu
 
 
 class Multi30k(task.Task):

@@ -18,7 +18,7 @@ from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.models import gnmt
 from tfbigbatch.runs import load_gnmt
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.tasks.scores.bleu import bleu
+from tfbigbatch.tasks.scores import bleu
 
 pytest.importorskip("sentencepiece")
 # The run and a beam search in each process take a minute.

@@ -593,7 +593,7 @@ def make_squad_predictions(folder):
 def read_squad_predictions(folder, choices):
     predictions, odds = (files.read_json_dictionary(str(folder / f"{name}.json")) for name in ("predictions", "odds"))
     answers = {"a": ["Broncos of Denver", "Broncos"], "b": ["24-10"], "c": []}
-    scores = squad_scores.scores(answers, predictions, no_answer=True, odds=odds)
+    scores = squad_scores(answers, predictions, no_answer=True, odds=odds)
     assert 0.0 <= scores["f1"] <= 100.0 and scores["total"] == 3
 
 

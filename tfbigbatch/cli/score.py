@@ -22,7 +22,7 @@ from tfbigbatch.data.finetuning import glue as glue_data
 from tfbigbatch.data.finetuning import race as race_data
 from tfbigbatch.data.finetuning import squad as squad_data
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.tasks.scores import glue, race, squad
+from tfbigbatch.tasks import scores
 from tfbigbatch.utils import files
 
 
@@ -30,7 +30,7 @@ def define_flags() -> None:
     flags.DEFINE_string("data", None, "SQuAD's file, GLUE's folder, or RACE's folder or tar file.", required=True)
     flags.DEFINE_string("predictions", None, "File of the predictions.", required=True)
     flags.DEFINE_string("split", None, "Split of GLUE or RACE. Default: dev; for MNLI dev_matched.")
-    flags.DEFINE_string("task", None, f"GLUE's task: {', '.join(glue.TASKS)}.")
+    flags.DEFINE_string("task", None, f"GLUE's task: {', '.join(scores.GLUE_TASKS)}.")
     flags.DEFINE_string(
         "no_answer_odds", None, "SQuAD v2: JSON from ids to numbers; the greater, the likelier is no answer."
     )
@@ -43,11 +43,11 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[0] not in _DATA_SETS:
         raise InputError(f"{arguments[0]!r} is not a data set with scores here. {nearest(arguments[0], _DATA_SETS)}")
     options = flags.FLAGS
-    scores = _DATA_SETS[arguments[0]](options)
-    for name, value in scores.items():
+    found = _DATA_SETS[arguments[0]](options)
+    for name, value in found.items():
         print(f"{name:32s} {value:,}" if isinstance(value, int) else f"{name:32s} {value:.3f}")
     if options.results:
-        files.write_json(options.results, scores)
+        files.write_json(options.results, found)
 
 
 def _squad(options: flags.FlagValues) -> dict[str, Any]:
@@ -56,18 +56,18 @@ def _squad(options: flags.FlagValues) -> dict[str, Any]:
     _print_missing(answers, predictions)
     odds = files.read_json_dictionary(options.no_answer_odds) if options.no_answer_odds else None
     no_answer = odds is not None or not all(answers.values())
-    return squad.scores(answers, predictions, no_answer=no_answer, odds=odds)
+    return scores.squad(answers, predictions, no_answer=no_answer, odds=odds)
 
 
 def _glue(options: flags.FlagValues) -> dict[str, Any]:
     if options.task is None:
-        raise InputError(f"--task is missing; expected one of {', '.join(glue.TASKS)}.")
+        raise InputError(f"--task is missing; expected one of {', '.join(scores.GLUE_TASKS)}.")
     predictions = glue_data.read_predictions(options.predictions, options.task)
     split = options.split or ("dev_matched" if options.task == "MNLI" else "dev")
     labels = glue_data.read(options.data, options.task, split).labels
     if labels is None:
         raise InputError(f"{options.task}'s {split} has no labels: GLUE's site scores it.")
-    return glue.scores(options.task, labels, predictions)
+    return scores.glue(options.task, labels, predictions)
 
 
 def _race(options: flags.FlagValues) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _race(options: flags.FlagValues) -> dict[str, Any]:
     if wrong:
         raise InputError(f"{options.predictions}: the prediction {wrong[0]!r}; expected a letter from A to D.")
     chosen = [race_data.OPTIONS.find(predictions.get(question.id, "none")) for question in questions]
-    return race.scores([q.answer for q in questions], chosen, [q.level for q in questions])
+    return scores.race([q.answer for q in questions], chosen, [q.level for q in questions])
 
 
 def _print_missing(ids: Iterable[str], predictions: Collection[str]) -> None:

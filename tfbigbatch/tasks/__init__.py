@@ -17,7 +17,7 @@ from tfbigbatch.tasks.ready_made import define as define
 # Imported when asked for: a task's data or model may need an optional package.
 _BUILT_IN = {
     "bert_glue": "bert_finetuning.BertGlue",
-    "bert_pretraining": "bert_pretraining.BertPretraining",
+    "bert_pretraining": "bert.BertPretraining",
     "bert_race": "bert_finetuning.BertRace",
     "bert_squad": "bert_finetuning.BertSquad",
     "digits_lstm": "small_images.DigitsLSTM",

@@ -11,11 +11,8 @@ import numpy as np
 from tfbigbatch.data.finetuning import glue, race, squad
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 from tfbigbatch.errors import InputError
-from tfbigbatch.tasks.base import fact
+from tfbigbatch.tasks import scores
 from tfbigbatch.tasks.bert import BertTask
-from tfbigbatch.tasks.scores import glue as glue_scores
-from tfbigbatch.tasks.scores import race as race_scores
-from tfbigbatch.tasks.scores import squad as squad_scores
 from tfbigbatch.utils.home import expanded
 
 if TYPE_CHECKING:
@@ -31,8 +28,6 @@ class FineTuning(BertTask):
 
     target = "score"
     has_scores = True
-    builder: ClassVar[str]
-    """The function of `models.bert` that makes the network, from token ids to logits."""
     source: ClassVar[str]
     """The form of the data in words."""
 
@@ -66,19 +61,6 @@ class FineTuning(BertTask):
         """Reads the examples into `train` and the held-out splits."""
         raise NotImplementedError
 
-    @classmethod
-    def head_arguments(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of `builder` beside the encoder's."""
-        return {}
-
-    @classmethod
-    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
-        from tfbigbatch.models import bert
-
-        encoder = {"vocabulary_size": fact(facts, "vocabulary_size"), **cls.sizes_of(model)}
-        network: tf_keras.Model = getattr(bert, cls.builder)(**cls.head_arguments(facts), **encoder)
-        return network
-
     def loss(self) -> Any:
         import tf_keras
 
@@ -95,6 +77,7 @@ class BertGlue(FineTuning):
     data_defaults = {"task": "SST-2", "vocab_file": "", "lower_case": True, "max_seq_length": 128}
     evaluates_on = ("dev", "dev_mismatched")
     builder = "classifier"
+    facts = ("vocabulary_size", "classes")
     source = "GLUE's folder, with a folder for each task"
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
@@ -116,10 +99,6 @@ class BertGlue(FineTuning):
             )
         self.dev_mismatched = others[0] if others else self.dev
 
-    @classmethod
-    def head_arguments(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
-        return {"classes": fact(facts, "classes")}
-
     def loss(self) -> Any:
         """The loss: cross entropy of logits, or squared error of a similarity."""
         import tf_keras
@@ -129,7 +108,7 @@ class BertGlue(FineTuning):
     def scores(self, held_out: Any, outputs: np.ndarray) -> dict[str, float]:
         """GLUE's metrics of the task and 'score', their mean, in percent; `outputs` is float32 [examples, classes]."""
         predictions = outputs[:, 0] if self._classes == 1 else np.argmax(outputs, axis=-1)
-        return glue_scores.scores(self._data["task"], held_out.labels, predictions)
+        return scores.glue(self._data["task"], held_out.labels, predictions)
 
 
 class BertRace(FineTuning):
@@ -149,6 +128,7 @@ class BertRace(FineTuning):
     evaluates_on = ("dev", "test")
     data_signature = f"{len(race.OPTIONS)} answers a question"
     builder = "chooser"
+    facts = ("vocabulary_size", "choices")
     source = "the folder of RACE's tar files"
 
     @classmethod
@@ -159,6 +139,7 @@ class BertRace(FineTuning):
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         from tfbigbatch.data.finetuning import fake, inputs
 
+        self.network_facts = {**self.network_facts, "choices": len(race.OPTIONS)}
         if use_fake_data:
             self.train, self.dev = fake.choices(len(race.OPTIONS))
             self.test = self.dev
@@ -172,13 +153,9 @@ class BertRace(FineTuning):
         )
         self._levels = {id(self.dev): dev_levels, id(self.test): test_levels}
 
-    @classmethod
-    def head_arguments(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
-        return {"choices": len(race.OPTIONS)}
-
     def scores(self, held_out: Any, outputs: np.ndarray) -> dict[str, float]:
         """Accuracies in percent, 'middle', 'high' and 'all'; `outputs` is float32 [examples, 4]."""
-        found = race_scores.scores(held_out.labels, np.argmax(outputs, axis=-1), self._levels[id(held_out)])
+        found = scores.race(held_out.labels, np.argmax(outputs, axis=-1), self._levels[id(held_out)])
         return {name: value for name, value in found.items() if name != "total"}
 
 
@@ -276,7 +253,7 @@ class BertSquad(FineTuning):
             threshold=data["no_answer_threshold"],
         )
         texts = squad.answer_texts(self._windows.questions)
-        found = squad_scores.scores(texts, predictions, no_answer=data["no_answer"], odds=odds or None)
+        found = scores.squad(texts, predictions, no_answer=data["no_answer"], odds=odds or None)
         return {name: value for name, value in found.items() if not name.endswith(("total", "unanswered"))}
 
 

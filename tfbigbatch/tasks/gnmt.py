@@ -19,7 +19,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task, fact
 from tfbigbatch.tasks.output_bias import ConstantLoss
-from tfbigbatch.tasks.scores.bleu import bleu, signature
+from tfbigbatch.tasks.scores import bleu
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -82,10 +82,8 @@ class Gnmt(Task):
     @classmethod
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
         # Each shape is traced by itself; a network of a few minutes ends few sentences, so that a search is long.
-        return {
-            field: min(data[field], size)
-            for field, size in {"most_shapes": 2, "beam_size": 2, "max_decoded": 40}.items()
-        }
+        most = {"most_shapes": 2, "beam_size": 2, "max_decoded": 40}
+        return {field: min(data[field], size) for field, size in most.items()}
 
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
@@ -107,39 +105,35 @@ class Gnmt(Task):
             self._max_decoded = min(self._max_decoded, 20)
         else:
             manifest = translation_manifest.load(data_dir)
-        self._held_out = [name for name in self.evaluates_on if name in manifest.splits]
-        if not self._held_out:
+        held_out = [name for name in self.evaluates_on if name in manifest.splits]
+        if not held_out:
             raise InputError(
                 f"--data_dir={data_dir} has neither a validation nor a test set. Prepare it with --valid_source_files "
                 "or --test_source_files, and their targets."
             )
         self._manifest = manifest
         self._output_bias = output_bias.OutputBias(
-            model["output_bias"],
-            lambda: manifest.token_counts,
-            built="uniform",
-            scale=model["initial_scale"],
+            model["output_bias"], manifest, built="uniform", scale=model["initial_scale"]
         )
         self.vocabulary: Vocabulary = manifest.vocabulary
         self.data_signature = f"{len(self.vocabulary):,} pieces"
         self.network_facts = {"vocabulary_size": len(self.vocabulary)}
-        self.score_signature = signature(**self._bleu)
+        self.score_signature = bleu(["a"], ["a"], **self._bleu)["signature"]
         # With the vocabulary, a run directory is enough to translate.
         self.run_files = {translation_manifest.VOCABULARY: self.vocabulary.content}
         self.train = TranslationRecords(manifest.splits["train"], manifest, **options)
         # One shape holds all sentences; those of a batch are of about the same length.
         options["most_shapes"] = 1
-        held_out = {name: TranslationRecords(manifest.splits[name], manifest, **options) for name in self._held_out}
-        for name, records in held_out.items():
-            setattr(self, name, records)
+        self._held_out = {name: TranslationRecords(manifest.splits[name], manifest, **options) for name in held_out}
+        vars(self).update(self._held_out)
         self.batch_slices = self.train.batch_slices
-        self.checks = tuple(split.bad.check for split in (self.train, *held_out.values()))
+        self.checks = tuple(split.bad.check for split in (self.train, *self._held_out.values()))
 
     def held_out(self, split: str) -> Dataset:
         if split in self.evaluates_on and split not in self._held_out:
             raise InputError(
                 f"evaluate_on={split!r}: the data has no {split} set. Evaluate on what it has, "
-                f"--config.evaluate_on={self._held_out[0]}, or prepare it with --{_FLAGS[split]}_files."
+                f"--config.evaluate_on={next(iter(self._held_out))}, or prepare it with --{_FLAGS[split]}_files."
             )
         return super().held_out(split)
 
@@ -149,13 +143,18 @@ class Gnmt(Task):
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from the pieces of sources and targets to logits."""
-        network = network_of(self._model, len(self.vocabulary))
+        network = self.network_from(self._model, self.network_facts)
         self._output_bias.initialize(network.classifier.bias)
         return network
 
     @classmethod
     def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
-        return network_of(model, fact(facts, "vocabulary_size"))
+        from tfbigbatch.models import gnmt
+
+        # What the loss and the bias take.
+        others = ("label_smoothing", "loss_over", "output_bias")
+        fields = {name: value for name, value in model.items() if name not in others}
+        return gnmt.gnmt(vocabulary_size=fact(facts, "vocabulary_size"), **fields)
 
     def banner_lines(self) -> list[str]:
         return [self._output_bias.line]
@@ -218,22 +217,10 @@ class Gnmt(Task):
           held_out: the split that was evaluated.
           outputs: what `predictions` gave, int32 [sentences, max_decoded].
         """
-        split = next(name for name in self._held_out if self.held_out(name) is held_out)
+        split = next(name for name, records in self._held_out.items() if records is held_out)
         _, references = self._manifest.texts(split)
         found = bleu(self.texts(outputs), references, **self._bleu)
         return {"bleu": found["score"]}
-
-
-# Fields of the model that are no arguments of the network.
-_OTHER_FIELDS = ("label_smoothing", "loss_over", "output_bias")
-
-
-def network_of(model: Mapping[str, Any], vocabulary_size: int) -> tf_keras.Model:
-    """The GNMT network of a config's `model`, with the fields of `Gnmt.model_defaults`; its output bias is uniform."""
-    from tfbigbatch.models import gnmt
-
-    fields = {name: value for name, value in model.items() if name not in _OTHER_FIELDS}
-    return gnmt.gnmt(vocabulary_size=vocabulary_size, **fields)
 
 
 def texts_of(vocabulary: Vocabulary, outputs: np.ndarray) -> list[str]:
@@ -241,10 +228,5 @@ def texts_of(vocabulary: Vocabulary, outputs: np.ndarray) -> list[str]:
 
     Bytes that the network put together may be a line break, which would shift all lines after it.
     """
-    return [normalised(vocabulary.text(_before_end(row))) for row in outputs]
-
-
-def _before_end(row: np.ndarray) -> list[int]:
-    [ends] = np.nonzero(row == END)
-    ids: list[int] = row[: ends[0]].tolist() if len(ends) else row.tolist()
-    return ids
+    lengths = np.where((outputs == END).any(axis=1), (outputs == END).argmax(axis=1), outputs.shape[1])
+    return [normalised(vocabulary.text(row[:length].tolist())) for row, length in zip(outputs, lengths)]

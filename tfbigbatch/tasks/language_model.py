@@ -60,10 +60,7 @@ class LSTMLanguageModel(Task):
         self.data_signature = f"{self._vocabulary_size:,} words"
         self.network_facts = {"vocabulary_size": self._vocabulary_size}
         self._output_bias = output_bias.OutputBias(
-            model["output_bias"],
-            lambda: texts.token_counts,
-            built="uniform",
-            scale=model["initial_scale"],
+            model["output_bias"], texts, built="uniform", scale=model["initial_scale"]
         )
         source = "fake text" if use_fake_data else data_dir
         self.train, self.valid, self.test = (

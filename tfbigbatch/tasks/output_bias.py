@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,7 @@ class OutputBias:
 
     Args:
       choice: one of CHOICES.
-      count: gives the counts of the tokens to predict, int64 [vocabulary]; called for 'frequency' only, once.
+      texts: prepared data, whose `token_counts` are those of the tokens to predict, int64 [vocabulary].
       built: the choice that the network is built with; then the bias stays as it is.
       scale: 'uniform' draws from [-scale, scale].
 
@@ -33,11 +32,10 @@ class OutputBias:
       ValueError: the choice is unknown.
     """
 
-    def __init__(self, choice: Any, count: Callable[[], np.ndarray], *, built: str, scale: float) -> None:
+    def __init__(self, choice: Any, texts: Any, *, built: str, scale: float) -> None:
         if choice not in CHOICES:
             raise InputError(f"model.output_bias={choice!r} is unknown. {nearest(choice, CHOICES)}")
-        self._choice, self._built, self._scale = choice, built, scale
-        self._count = functools.cache(count)
+        self._choice, self._texts, self._built, self._scale = choice, texts, built, scale
 
     def initialize(self, bias: tf.Variable) -> None:
         """Assigns the initial values to the bias, [vocabulary]."""
@@ -46,24 +44,25 @@ class OutputBias:
         if self._choice == self._built:
             return
         if self._choice == "frequency":
-            bias.assign(log_frequencies(self._count()).astype(bias.dtype.as_numpy_dtype))
+            bias.assign(log_frequencies(self.counts).astype(bias.dtype.as_numpy_dtype))
         elif self._choice == "zero":
             bias.assign(tf_keras.initializers.Zeros()(bias.shape, bias.dtype))
         else:
             draw = tf_keras.initializers.RandomUniform(-self._scale, self._scale)
             bias.assign(draw(bias.shape, bias.dtype))
 
-    @property
+    @functools.cached_property
     def counts(self) -> np.ndarray:
         """The number of times that each token is to be predicted, int64 [vocabulary]."""
-        return self._count()
+        counts: np.ndarray = self._texts.token_counts
+        return counts
 
     @property
     def line(self) -> str:
         """The line of a run's banner."""
         if self._choice != "frequency":
             return f"output     initial bias: {self._choice}"
-        return f"output     initial bias: log frequency of {int(self._count().sum()):,} tokens"
+        return f"output     initial bias: log frequency of {int(self.counts.sum()):,} tokens"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

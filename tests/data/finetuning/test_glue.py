@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.datasets import made_vocabulary
 from tfbigbatch.data.finetuning import glue, inputs
-from tfbigbatch.tasks.scores.glue import TASKS as SCORED
+from tfbigbatch.tasks.scores import GLUE_TASKS as SCORED
 
 # A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
 REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "glue")
