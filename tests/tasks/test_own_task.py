@@ -12,7 +12,7 @@ from tfbigbatch.reports.report import Report
 from tfbigbatch.studies.series import run_series
 from tfbigbatch.studies.study import Entry
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.tasks.small_images import DigitsLSTM
+from tfbigbatch.tasks.image_classification import DigitsLSTM
 from tfbigbatch.tpu import step
 
 README = os.path.join(experiment.SHIPPED, "README.md")

@@ -8,7 +8,7 @@ import tf_keras
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.load import load_run
-from tfbigbatch.tasks import compile_arguments
+from tfbigbatch.tasks import own_checks
 
 DRAW = np.random.default_rng(0)
 X = DRAW.normal(size=(90, 4)).astype("float32")
@@ -64,15 +64,15 @@ def test_a_metric_that_is_wrong_under_a_mask_is_that_of_the_examples(tmp_path, r
 
 @pytest.mark.parametrize("metric", [Rows(), f1("micro", "micro"), f1("macro", "macro")])
 def test_where_a_batch_keeps_its_shape_it_is_refused_by_name(metric):
-    compile_arguments.check_masked([metric], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
+    own_checks.check_masked([metric], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
     right = ["accuracy", tf_keras.metrics.AUC(), tf_keras.metrics.CategoricalAccuracy()]
-    compile_arguments.check_masked(right, LABEL, OUTPUT, "mine", is_static=True, weighted=True)
+    own_checks.check_masked(right, LABEL, OUTPUT, "mine", is_static=True, weighted=True)
     with pytest.raises(InputError, match=f"task mine: metric '{metric.name}' is wrong under a mask"):
-        compile_arguments.check_masked([*right, metric], LABEL, OUTPUT, "mine", is_static=True, weighted=False)
+        own_checks.check_masked([*right, metric], LABEL, OUTPUT, "mine", is_static=True, weighted=False)
 
 
 def test_a_metric_of_several_numbers_or_one_that_takes_no_weights_is_refused():
     with pytest.raises(InputError, match=r"metric 'each' is \[3\] numbers; expected one"):
-        compile_arguments.check_masked([f1(None, "each")], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
+        own_checks.check_masked([f1(None, "each")], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
     with pytest.raises(InputError, match="metric 'macro' multiplies the weights"):
-        compile_arguments.check_masked([f1("macro", "macro")], LABEL, OUTPUT, "mine", is_static=False, weighted=True)
+        own_checks.check_masked([f1("macro", "macro")], LABEL, OUTPUT, "mine", is_static=False, weighted=True)

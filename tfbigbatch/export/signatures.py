@@ -20,9 +20,8 @@ from tfbigbatch.models import gnmt
 from tfbigbatch.runs.load import LoadedRun
 from tfbigbatch.tasks.bert_finetuning import VOCABULARY, FineTuning
 from tfbigbatch.tasks.gnmt import Gnmt
-from tfbigbatch.tasks.image_classification import ImageClassification
+from tfbigbatch.tasks.image_classification import ImageClassification, SmallImageClassification
 from tfbigbatch.tasks.ready_made import IMAGE_FOLDER, ReadyMade
-from tfbigbatch.tasks.small_images import SmallImageClassification
 from tfbigbatch.utils.files import read_json_dictionary
 
 Outputs = dict[str, tf.Tensor]

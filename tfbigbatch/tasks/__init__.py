@@ -20,13 +20,13 @@ _BUILT_IN = {
     "bert_pretraining": "bert.BertPretraining",
     "bert_race": "bert_finetuning.BertRace",
     "bert_squad": "bert_finetuning.BertSquad",
-    "digits_lstm": "small_images.DigitsLSTM",
+    "digits_lstm": "image_classification.DigitsLSTM",
     "gnmt": "gnmt.Gnmt",
     "image_classification": "image_classification.ImageClassification",
     "lstm_language_model": "language_model.LSTMLanguageModel",
-    "mnist_cnn": "small_images.MnistCNN",
-    "mnist_lenet": "small_images.MnistLeNet",
-    "mnist_lstm": "small_images.MnistLSTM",
+    "mnist_cnn": "image_classification.MnistCNN",
+    "mnist_lenet": "image_classification.MnistLeNet",
+    "mnist_lstm": "image_classification.MnistLSTM",
 }
 # The users' own, by name.
 _registered: dict[str, type[Task]] = {}

@@ -87,11 +87,7 @@ class Task:
 
     @classmethod
     def model_defaults_of(cls, name: str) -> dict[str, Any]:
-        """Fields of the model `name` with their defaults, for a task with several `models`.
-
-        Raises:
-          ValueError: the name is unknown.
-        """
+        """Fields of the model `name` with their defaults, for a task with several `models`; raises for another name."""
         raise InputError(f"{cls.__name__} has one model; there is none named {name!r}.")
 
     @classmethod
@@ -119,14 +115,11 @@ class Task:
 
     @classmethod
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        """Checks what can be told of the data at once, before TensorFlow is imported: that its folder is of the kind.
+        """Raises ValueError for data that the task cannot read, as far as can be told before TensorFlow is imported.
 
         Args:
           data: the fields of the config's `data`.
           data_dir: folder of the data, which exists, or None.
-
-        Raises:
-          ValueError: the task cannot read it.
         """
 
     def held_out(self, split: str) -> Dataset:
@@ -180,13 +173,10 @@ class Task:
         return []
 
     def check_metrics(self, *, is_static: bool) -> None:
-        """Checks the metrics, once the network is built. Call it outside of a strategy's scope.
+        """Raises ValueError for a metric that cannot be used, once the network is built, outside of a strategy's scope.
 
         Args:
           is_static: whether a batch keeps its shape on the devices, so that `real_examples` cannot be used.
-
-        Raises:
-          ValueError: one cannot be used.
         """
 
     def predictions(self, network: tf_keras.Model, features: Tensors) -> Tensors:
@@ -194,22 +184,13 @@ class Task:
         return network(features, training=False)
 
     def in_order(self, held_out: Any, outputs: Any) -> Any:
-        """The outputs of a held-out split in the order of its examples, from that of its evaluation batches.
-
-        Args:
-          held_out: the split that was evaluated.
-          outputs: the `predictions` of all its examples as NumPy arrays, as its batches came.
-        """
+        """The outputs of a held-out split in the order of its examples, from that of its evaluation batches."""
         del held_out
         return outputs
 
     def scores(self, held_out: Any, outputs: Any) -> dict[str, float]:
-        """Scores of a held-out split, for a task with `has_scores`.
-
-        Args:
-          held_out: the split that was evaluated.
-          outputs: the `predictions` of all its examples as NumPy arrays, in order.
-        """
+        """Scores of a held-out split, for a task with `has_scores`, from the `predictions` of all its examples as NumPy
+        arrays, in order."""
         raise NotImplementedError(f"{type(self).__name__} defines no scores().")
 
     def texts(self, outputs: Any) -> list[str] | None:
@@ -219,11 +200,7 @@ class Task:
 
 
 def fact(facts: Mapping[str, Any], name: str) -> int:
-    """A whole number, 0 or more, among a network's facts; a truth value counts as 0 or 1.
-
-    Raises:
-      ValueError: it is missing, or something else.
-    """
+    """A whole number, 0 or more, among a network's facts, or a truth value; raises ValueError for something else."""
     found = facts.get(name)
     if not isinstance(found, int) or not 0 <= found < 2**31:
         raise InputError(f"network_facts.{name} is {found!r:.80}; expected a whole number from 0 to 2^31 - 1.")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -20,11 +19,7 @@ _BY_SHAPE = ("accuracy", "acc", "crossentropy", "ce")
 
 
 def loss_of(given: Any, network: tf_keras.Model) -> Any:
-    """A loss, or one for each output, as `compile` takes it.
-
-    Args:
-      given: the argument `loss` of `tasks.define`.
-      network: the task's; for the default, which takes logits.
+    """The argument `loss` of `tasks.define` as `compile` takes it; the default is for a `network` that gives logits.
 
     Raises:
       ValueError: it is unknown, or the default does not fit the network.
@@ -45,21 +40,19 @@ def _loss(given: Any) -> Any:
     if isinstance(given, tf_keras.losses.Loss):
         return given
     if keras3_network.is_keras3(given, "Loss"):
-        return _OwnLoss(given.call, given)
+        return OwnLoss(given.call, given)
     check_objects("loss", given)
     if _is_factory(given):
         return _loss(given())
     if callable(given):
-        return _OwnLoss(given)
+        return OwnLoss(given)
     raise InputError(f"loss={given!r}: expected a name, a Keras loss, or a function of (labels, outputs).")
 
 
 def metrics_of(given: Any, *, is_default: bool) -> Any:
-    """Weighted metrics, or those of each output, as `compile` takes them. Call it in the strategy's scope.
+    """The argument `metrics` of `tasks.define` as `compile` takes it; `is_default` for a classifier's loss by default.
 
-    Args:
-      given: the argument `metrics` of `tasks.define`.
-      is_default: whether the loss is that of a classifier, by default.
+    Call it in the strategy's scope.
 
     Raises:
       ValueError: one is unknown, or takes no weights.
@@ -69,28 +62,7 @@ def metrics_of(given: Any, *, is_default: bool) -> Any:
     if _is_factory(given):
         given = given()
     if isinstance(given, dict):
-        return {output: _listed(each) for output, each in given.items()}
-    return _listed(given)
-
-
-def check_target(target: str, metrics: Any, owner: str) -> None:
-    """Checks that the metrics of a network have the target.
-
-    Args:
-      target: name of a metric; of several outputs, it begins with that of the output.
-      metrics: as `metrics_of` gives them.
-      owner: name of the task.
-
-    Raises:
-      ValueError: none has this name.
-    """
-    listed = [each for some in metrics.values() for each in some] if isinstance(metrics, dict) else metrics
-    names = [each if isinstance(each, str) else each.name for each in listed]
-    if not any(target == name or target.endswith(f"_{name}") for name in names):
-        raise InputError(f"task {owner}: target={target!r}, and its metrics are named {', '.join(names) or 'nothing'}.")
-
-
-def _listed(given: Any) -> list[Any]:
+        return {output: metrics_of(each, is_default=False) for output, each in given.items()}
     return [_metric(each) for each in (given if isinstance(given, (list, tuple)) else [given])]
 
 
@@ -106,7 +78,7 @@ def _metric(given: Any) -> Any:
         return _again(given, same)
     check_objects("metric", given)
     if callable(given):
-        return _OwnMetric(given)
+        return OwnMetric(given)
     raise InputError(f"metric {given!r}: expected a name, a Keras metric, or a function of (labels, outputs).")
 
 
@@ -143,10 +115,8 @@ def _is_factory(given: Any) -> bool:
 
 
 def _check_logits(network: tf_keras.Model) -> None:
-    model = getattr(network, "keras3_model", network)
-    layers = getattr(model, "layers", ())
-    activation = getattr(layers[-1], "activation", None) if layers else None
-    name = getattr(activation, "__name__", "")
+    layers = getattr(getattr(network, "keras3_model", network), "layers", ())
+    name = getattr(getattr(layers[-1], "activation", None), "__name__", "") if layers else ""
     if name in ("softmax", "sigmoid"):
         raise InputError(
             f"the network ends in {name}, and the default loss of tasks.define takes logits, one for each class. Leave "
@@ -159,7 +129,7 @@ def as_given(loss: Any) -> Any:
     return getattr(loss, "given", loss)
 
 
-class _OwnLoss(tf_keras.losses.Loss):
+class OwnLoss(tf_keras.losses.Loss):
     """A function of (labels, outputs), with a value for each example or the mean of a batch.
 
     Args:
@@ -181,7 +151,7 @@ class _OwnLoss(tf_keras.losses.Loss):
         return self._function(*_same_rank(y_true, y_pred))
 
 
-class _OwnMetric(tf_keras.metrics.Mean):
+class OwnMetric(tf_keras.metrics.Mean):
     """The mean of a user's function of (labels, outputs) over all examples, with a value for each."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
@@ -194,35 +164,6 @@ class _OwnMetric(tf_keras.metrics.Mean):
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> Any:
         return super().update_state(self.call(y_true, y_pred), sample_weight)
-
-
-def check(compiled: Any, labels: Any, outputs: Any, *, weighted: bool = True) -> None:
-    """Calls the functions of a user on one example of zeros; those of a network with several outputs are not.
-
-    Args:
-      compiled: list of losses or metrics, as `loss_of` and `metrics_of` give them.
-      labels: nest of tf.TensorSpec of one example.
-      outputs: of the network, for one example.
-      weighted: whether there are weights, which one number for a batch cannot have.
-
-    Raises:
-      ValueError: a function fails, or returns one number for a batch where there are weights.
-    """
-    if outputs is None or tf.nest.is_nested(outputs) or tf.nest.is_nested(labels) or not isinstance(compiled, list):
-        return
-    for each in compiled:
-        if isinstance(each, (_OwnLoss, _OwnMetric)):
-            what = f"{'loss' if isinstance(each, _OwnLoss) else 'metric'} {each.name!r}"
-            example = tf.zeros([1, *labels.shape], labels.dtype)
-            try:
-                values = tf.convert_to_tensor(each.call(example, outputs))
-            except Exception as error:
-                raise InputError(
-                    f"{what} fails for labels {example.dtype.name} {[None, *labels.shape]} and outputs of shape "
-                    f"{[None, *outputs.shape[1:]]}: {type(error).__name__}: {str(error).splitlines()[0]}"
-                ) from None
-            if values.shape.rank == 0 and weighted:
-                raise InputError(f"{what} returns one number for a batch; expected a value for each example, [batch].")
 
 
 def _same_rank(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -251,63 +192,13 @@ def weighted_examples(labels: Any, outputs: Any, weights: Any) -> tuple[Any, Any
       weights: [n, ...], of examples or of their parts, perhaps for each output; all 0 for padding.
     """
     flat = [tf.reshape(each, [tf.shape(each)[0], -1]) for each in tf.nest.flatten(weights)]
-    return _rows((labels, outputs, weights), tf.reduce_any(tf.concat(flat, axis=1) != 0, axis=1))
+    chosen = tf.reduce_any(tf.concat(flat, axis=1) != 0, axis=1)
+    rows: tuple[Any, Any, Any] = tf.nest.map_structure(
+        lambda each: tf.boolean_mask(each, chosen), (labels, outputs, weights)
+    )
+    return rows
 
 
 def real_examples(labels: Any, outputs: Any, mask: tf.Tensor) -> tuple[Any, Any, None]:
     """`weighted_examples` where the weights are a mask alone: without them."""
     return (*weighted_examples(labels, outputs, mask)[:2], None)
-
-
-def _rows(nest: Any, chosen: tf.Tensor) -> Any:
-    return tf.nest.map_structure(lambda each: tf.boolean_mask(each, chosen), nest)
-
-
-def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_static: bool, weighted: bool) -> None:
-    """Checks metrics on two rows of made-up numbers, of which a mask excludes one. Call it outside of a strategy.
-
-    Args:
-      metrics: list of them as `compile` takes them; those of several outputs are not checked.
-      labels: nest of tf.TensorSpec of one example.
-      outputs: of the network, for one example.
-      owner: name of the task.
-      is_static: whether a batch keeps its shape on the devices, so that a mask excludes its padding.
-      weighted: whether the examples have weights.
-
-    Raises:
-      ValueError: one is no single number; is wrong under a mask, and `is_static`; or takes no weights, and there are
-        some.
-    """
-    if not isinstance(metrics, Sequence) or tf.nest.is_nested(labels) or tf.nest.is_nested(outputs):
-        return
-    draw = np.random.default_rng(0)
-    true = tf.cast(draw.integers(0, 2, [2, *labels.shape]), labels.dtype)
-    made = tf.cast(draw.uniform(size=[2, *outputs.shape[1:]]), outputs.dtype)
-    # As compile gives it.
-    mask = tf.constant([1.0, 0.0])[:, tf.newaxis] if made.shape.rank == 2 else tf.constant([1.0, 0.0])
-    for metric in metrics:
-        if not isinstance(metric, tf_keras.metrics.Metric):
-            continue
-        what = f"task {owner}: metric {metric.name!r}"
-        expected = _result(metric, true[:1], made[:1], None)
-        if expected is not None and expected.size != 1:
-            raise InputError(f"{what} is {list(expected.shape)} numbers; expected one, such as their mean.")
-        if weighted and isinstance(metric, tf_keras.metrics.FBetaScore):
-            raise InputError(f"{what} multiplies the weights of different examples; expected data without weights.")
-        found = _result(metric, true, made, mask) if is_static else expected
-        if is_static and (expected is None or found is None or not np.allclose(expected, found, equal_nan=True)):
-            raise InputError(
-                f"{what} is wrong under a mask, which excludes the padding of an evaluation on a TPU and with "
-                "jit_compile. Expected a weighted mean; or train on CPUs or GPUs without jit_compile."
-            )
-
-
-def _result(metric: tf_keras.metrics.Metric, labels: tf.Tensor, outputs: tf.Tensor, mask: Any) -> np.ndarray | None:
-    """The metric of some examples; None where it fails, as F1's macro average with weights of this shape."""
-    try:
-        metric.update_state(labels, outputs, sample_weight=mask)
-        found = np.asarray(metric.result())
-        metric.reset_state()
-    except Exception:
-        return None
-    return found

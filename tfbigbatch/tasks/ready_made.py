@@ -51,6 +51,7 @@ class ReadyMade(Task):
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:
         from tfbigbatch.data.sources import splits
+        from tfbigbatch.data.sources.image_folder import ImageFolder
         from tfbigbatch.models import keras3_network
         from tfbigbatch.tasks import compile_arguments
 
@@ -74,7 +75,10 @@ class ReadyMade(Task):
         classes = splits.classes_of(self.train)
         self._arguments = self._arguments_of(model, self._features, classes)
         self.real_examples = compile_arguments.weighted_examples if weights else compile_arguments.real_examples
-        self.run_files = _files_of(self.train)
+        if isinstance(self.train, ImageFolder):
+            # To use the trained model on other images.
+            kept = {CLASSES: self.train.names, IMAGE_FOLDER: {"image_size": self.train.image_size}}
+            self.run_files = {name: (json.dumps(content) + "\n").encode() for name, content in kept.items()}
         self.data_signature = f"{splits.shape_of(self._features)}, {classes or 'no'} classes"
         self.network_facts = {"features": splits.described(self._features), "classes": classes}
         self._network: tf_keras.Model | None = None
@@ -99,18 +103,16 @@ class ReadyMade(Task):
     @classmethod
     def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
         from tfbigbatch.data.sources import splits
-        from tfbigbatch.tasks.networks import built
+        from tfbigbatch.tasks.own_checks import built
 
         features = splits.from_description(facts.get("features"))
         classes = None if facts.get("classes") is None else fact(facts, "classes")
-        network, _ = built(
-            cls.definition.network, cls._arguments_of(model, features, classes), features, cls.definition.name
-        )
-        return network
+        arguments = cls._arguments_of(model, features, classes)
+        return built(cls.definition.network, arguments, features, cls.definition.name)[0]
 
     def network(self) -> tf_keras.Model:
         """The Keras model, from the features to the outputs; a Keras 3 model as a `Keras3Network`."""
-        from tfbigbatch.tasks.networks import built
+        from tfbigbatch.tasks.own_checks import built
 
         given = self.definition
         self._network, self._outputs = built(given.network, self._arguments, self._features, given.name)
@@ -118,54 +120,41 @@ class ReadyMade(Task):
 
     def loss(self) -> Any:
         """The loss as the user gave it; by default that of a classifier, from class numbers and logits."""
-        from tfbigbatch.tasks import compile_arguments, labels
+        from tfbigbatch.tasks import compile_arguments, own_checks
 
         found = compile_arguments.loss_of(self.definition.loss, self._network)
         for split in (self.train, *(getattr(self, name) for name in self.evaluates_on)):
-            labels.check(split, compile_arguments.as_given(found), self._labels, self._outputs)
-        compile_arguments.check([found], self._labels, self._outputs, weighted=self._is_weighted)
+            own_checks.check_labels(split, compile_arguments.as_given(found), self._labels, self._outputs)
+        own_checks.check_functions([found], self._labels, self._outputs, weighted=self._is_weighted)
         return found
 
     def metrics(self) -> Any:
         """The metrics as the user gave them; for the default loss, by default those of a classifier."""
-        from tfbigbatch.tasks import compile_arguments
+        from tfbigbatch.tasks import compile_arguments, own_checks
 
         found = compile_arguments.metrics_of(self.definition.metrics, is_default=self.definition.loss is None)
-        compile_arguments.check(found, self._labels, self._outputs)
-        compile_arguments.check_target(self.target, found, self.definition.name)
+        own_checks.check_functions(found, self._labels, self._outputs)
+        listed = [each for some in found.values() for each in some] if isinstance(found, dict) else found
+        names = [each if isinstance(each, str) else each.name for each in listed]
+        # Of several outputs, Keras puts the output's name before the metric's.
+        if not any(self.target == name or self.target.endswith(f"_{name}") for name in names):
+            named = ", ".join(names) or "nothing"
+            raise InputError(f"task {self.definition.name}: target={self.target!r}, and its metrics are named {named}.")
         return found
 
     def check_metrics(self, *, is_static: bool) -> None:
-        from tfbigbatch.tasks import compile_arguments
+        from tfbigbatch.tasks.own_checks import check_masked
 
-        compile_arguments.check_masked(
-            self.metrics(),
-            self._labels,
-            self._outputs,
-            self.definition.name,
-            is_static=is_static,
-            weighted=self._is_weighted,
-        )
+        options = {"is_static": is_static, "weighted": self._is_weighted}
+        check_masked(self.metrics(), self._labels, self._outputs, self.definition.name, **options)
 
     @classmethod
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
         from tfbigbatch.data.sources import splits
 
-        train = splits.read(
-            cls.definition.data, fields=expanded_texts(dict(data)), data_dir=data_dir, owner=cls.definition.name
-        )
-        dataset: Dataset = train["train"]
-        return dataset.examples_in_epoch(1)
-
-
-def _files_of(train: Dataset) -> dict[str, bytes]:
-    """The files that a run directory keeps of a folder of images, to use the trained model on others."""
-    from tfbigbatch.data.sources.image_folder import ImageFolder
-
-    if not isinstance(train, ImageFolder):
-        return {}
-    found = {CLASSES: train.names, IMAGE_FOLDER: {"image_size": train.image_size}}
-    return {name: (json.dumps(content) + "\n").encode() for name, content in found.items()}
+        given, fields = cls.definition, expanded_texts(dict(data))
+        train: Dataset = splits.read(given.data, fields=fields, data_dir=data_dir, owner=given.name)["train"]
+        return train.examples_in_epoch(1)
 
 
 def define(

@@ -1,0 +1,202 @@
+"""Checks of a user's network, labels, loss and metrics against each other, before the first step, on one example.
+
+`labels` and `features` are nests of tf.TensorSpec of one example, without the batch; `outputs` are the network's for
+one example. Of several labels or outputs, labels, losses and metrics are not checked. Each function raises ValueError.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.data.dataset import Dataset
+from tfbigbatch.data.sources import splits
+from tfbigbatch.errors import InputError
+from tfbigbatch.models import keras3_network
+from tfbigbatch.tasks.compile_arguments import OwnLoss, OwnMetric
+from tfbigbatch.utils.user_code import call
+
+# What Keras' fit and evaluate call of a model, and the trainer does not.
+_STEPS = (
+    *("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics"),
+    *("make_train_function", "make_test_function", "fit", "evaluate"),
+)
+# The cross entropies of class numbers, of one-hot labels, and of 0 and 1.
+_CLASSES, _ONE_HOT, _BINARY = "sparsecategoricalcrossentropy", "categoricalcrossentropy", "binarycrossentropy"
+
+
+def built(
+    function: Callable[..., Any], arguments: Mapping[str, Any], features: Any, name: str
+) -> tuple[tf_keras.Model, Any]:
+    """The built network of a model function, and its outputs for one example. Call it in the strategy's scope.
+
+    Args:
+      function: returns a model of Keras 2 or 3.
+      arguments: of the function.
+      features: of the data.
+      name: of the task, for errors.
+    """
+    here = f"task {name}: {getattr(function, '__name__', 'network')}()"
+    keras3_network.set_policy(tf_keras.mixed_precision.global_policy().name)
+    model = call(function, f"task {name}", **arguments)
+    is_keras3 = keras3_network.is_keras3(model, "Model")
+    if not is_keras3:
+        keras3_network.of_keras2(model, here)
+    _check_own_steps(model, here)
+    example = tf.nest.map_structure(lambda spec: tf.zeros([1, *spec.shape], spec.dtype), features)
+    keras = importlib.import_module("keras") if is_keras3 else tf_keras
+    # A first call builds a model without Input, and any other model tells whether it takes the data.
+    try:
+        # A Sequential model without Input would take the batch size of its first call for that of all.
+        if isinstance(model, keras.Sequential) and not model.built and not tf.nest.is_nested(features):
+            model(keras.Input(tuple(features.shape), dtype=features.dtype.name))
+        outputs = model(example, training=False)
+    except Exception as error:
+        shapes = tf.nest.map_structure(lambda spec: f"{spec.dtype.name} {[None, *spec.shape]}", features)
+        raise InputError(
+            f"{here} does not take the data's features, {shapes}: {type(error).__name__}: {error}"
+        ) from None
+    if not model.trainable_variables:
+        raise InputError(f"{here} returned a model without trainable weights.")
+    return keras3_network.of_keras2(model, here), outputs
+
+
+def _check_own_steps(model: Any, here: str) -> None:
+    for name in _STEPS:
+        definer = next((cls for cls in type(model).__mro__ if name in vars(cls)), None)
+        # KerasHub's PipelineModel only preprocesses.
+        if definer is not None and definer.__name__ != "PipelineModel":
+            if definer.__module__.partition(".")[0] not in ("keras", "tf_keras"):
+                raise InputError(
+                    f"{here} returned a model with a {name} of its own, and the trainer calls the model alone. Write "
+                    "it as layers, a loss and metrics, or as a subclass of tasks.Task; or train with your own fit: "
+                    "docs/exact_resume.md."
+                )
+
+
+def check_labels(split: Dataset, loss: Any, labels: Any, outputs: Any) -> None:
+    """Checks the labels that are in memory, or those of the first examples.
+
+    Args:
+      split: of a task; its name begins the message, which has the first label that does not fit.
+      loss: as `compile` takes it, or the Keras 3 loss that it was made from.
+      labels, outputs: of one example.
+    """
+    if outputs is None or tf.nest.is_nested(outputs) or tf.nest.is_nested(labels):
+        return
+    name = loss if isinstance(loss, str) else type(loss).__name__
+    kind = name.replace("_", "").lower()
+    _check_shapes(split.source, kind, labels, outputs)
+    if kind not in (_CLASSES, _ONE_HOT, _BINARY) and not labels.dtype.is_floating:
+        return
+    values, classes = splits.known_labels(split), int(outputs.shape[-1] or 0)
+    if values is None or not len(values):
+        return
+    wrong, expected = ~np.isfinite(values), "finite numbers"
+    if kind == _CLASSES:
+        expected = f"class numbers from 0 to {classes - 1}, since the network has {classes} outputs"
+        wrong |= (values < 0) | (values >= classes) | (values != np.floor(values))
+        ignored = None if isinstance(loss, str) else loss.get_config().get("ignore_class")
+        wrong &= values != ignored if ignored is not None else True
+    elif kind in (_ONE_HOT, _BINARY):
+        expected = "0 to 1"
+        wrong |= (values < 0) | (values > 1)
+    rows = np.flatnonzero(wrong.reshape(len(values), -1).any(axis=1))
+    if rows.size:
+        raise InputError(
+            f"{split.source}: example {rows[0]} has the label {values[rows[0]].tolist()}; expected {expected}. "
+            f"{rows.size:,} of {len(values):,} do not fit."
+        )
+
+
+def _check_shapes(source: str, kind: str, labels: Any, outputs: Any) -> None:
+    shape, of_outputs = labels.shape.as_list(), outputs.shape[1:].as_list()
+    given = f"{source}: labels {labels.dtype.name} {[None, *shape]} and outputs {[None, *of_outputs]}"
+    if labels.dtype == tf.string:
+        raise InputError(
+            f"{source}: the labels are texts; expected numbers, as np.unique(labels, return_inverse=True)."
+        )
+    if kind == _CLASSES:
+        if not of_outputs or of_outputs[-1] == 1:
+            raise InputError(
+                f"{given}: the loss takes class numbers, and an output for each class. For labels 0 and 1 and one "
+                "output give loss='binary_crossentropy' and metrics=['binary_accuracy']."
+            )
+        if shape not in (of_outputs[:-1], [*of_outputs[:-1], 1]):
+            raise InputError(
+                f"{given}: expected class numbers {[None, *of_outputs[:-1]]}. For one-hot labels give "
+                "np.argmax(labels, axis=-1), or loss='categorical_crossentropy'."
+            )
+    if kind == _ONE_HOT and shape != of_outputs:
+        raise InputError(
+            f"{given}: expected one-hot labels {[None, *of_outputs]}, or loss='sparse_categorical_crossentropy'."
+        )
+
+
+def check_functions(compiled: Any, labels: Any, outputs: Any, *, weighted: bool = True) -> None:
+    """Calls the functions of a user on one example of zeros; `weighted` data cannot weigh one number for a batch."""
+    if outputs is None or tf.nest.is_nested(outputs) or tf.nest.is_nested(labels) or not isinstance(compiled, list):
+        return
+    for each in compiled:
+        if isinstance(each, (OwnLoss, OwnMetric)):
+            what = f"{'loss' if isinstance(each, OwnLoss) else 'metric'} {each.name!r}"
+            example = tf.zeros([1, *labels.shape], labels.dtype)
+            try:
+                values = tf.convert_to_tensor(each.call(example, outputs))
+            except Exception as error:
+                raise InputError(
+                    f"{what} fails for labels {example.dtype.name} {[None, *labels.shape]} and outputs of shape "
+                    f"{[None, *outputs.shape[1:]]}: {type(error).__name__}: {str(error).splitlines()[0]}"
+                ) from None
+            if values.shape.rank == 0 and weighted:
+                raise InputError(f"{what} returns one number for a batch; expected a value for each example, [batch].")
+
+
+def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_static: bool, weighted: bool) -> None:
+    """Checks metrics on two rows of made-up numbers, of which a mask excludes one. Call it outside of a strategy.
+
+    Args:
+      metrics: list of them as `compile` takes them.
+      labels, outputs: of one example.
+      owner: name of the task.
+      is_static: whether a batch keeps its shape on the devices, so that a mask excludes its padding.
+      weighted: whether the examples have weights.
+    """
+    if not isinstance(metrics, Sequence) or tf.nest.is_nested(labels) or tf.nest.is_nested(outputs):
+        return
+    draw = np.random.default_rng(0)
+    true = tf.cast(draw.integers(0, 2, [2, *labels.shape]), labels.dtype)
+    made = tf.cast(draw.uniform(size=[2, *outputs.shape[1:]]), outputs.dtype)
+    # As compile gives it.
+    mask = tf.constant([1.0, 0.0])[:, tf.newaxis] if made.shape.rank == 2 else tf.constant([1.0, 0.0])
+    for metric in metrics:
+        if not isinstance(metric, tf_keras.metrics.Metric):
+            continue
+        what = f"task {owner}: metric {metric.name!r}"
+        expected = _result(metric, true[:1], made[:1], None)
+        if expected is not None and expected.size != 1:
+            raise InputError(f"{what} is {list(expected.shape)} numbers; expected one, such as their mean.")
+        if weighted and isinstance(metric, tf_keras.metrics.FBetaScore):
+            raise InputError(f"{what} multiplies the weights of different examples; expected data without weights.")
+        found = _result(metric, true, made, mask) if is_static else expected
+        if is_static and (expected is None or found is None or not np.allclose(expected, found, equal_nan=True)):
+            raise InputError(
+                f"{what} is wrong under a mask, which excludes the padding of an evaluation on a TPU and with "
+                "jit_compile. Expected a weighted mean; or train on CPUs or GPUs without jit_compile."
+            )
+
+
+def _result(metric: tf_keras.metrics.Metric, labels: tf.Tensor, outputs: tf.Tensor, mask: Any) -> np.ndarray | None:
+    """The metric of some examples; None where it fails, as F1's macro average with weights of this shape."""
+    try:
+        metric.update_state(labels, outputs, sample_weight=mask)
+        found = np.asarray(metric.result())
+        metric.reset_state()
+    except Exception:
+        return None
+    return found
