@@ -48,14 +48,14 @@ def test_references_score_100_and_nothing_scores_0(task):
     assert task.scores(task.test, np.full_like(rows, 3)) == {"bleu": 0.0}
 
 
-def test_one_held_out_set_is_enough_and_the_other_is_asked_for_by_its_flag(tmp_path):
+def test_one_held_out_set_is_enough_and_the_other_is_asked_for(tmp_path):
     pytest.importorskip("sentencepiece")
     files = [translation_sets.pair(tmp_path, "train", 40), translation_sets.pair(tmp_path, "valid", 5, first=50)]
     options = {"model": Gnmt.model_defaults, "data": Gnmt.data_defaults, "use_fake_data": False}
     folder, *_ = translation_sets.prepared(tmp_path, files[:1], files[1:])
     task = Gnmt(data_dir=folder, **options)
     assert task.held_out("validation").contents.startswith("5 ")
-    with pytest.raises(ValueError, match="--config.evaluate_on=validation, or prepare it with --test_source_files"):
+    with pytest.raises(ValueError, match="evaluate_on='test': no such examples are held out, but validation. Prepare"):
         task.held_out("test")
     folder, *_ = translation_sets.prepared(tmp_path, files[:1], name="alone")
     with pytest.raises(ValueError, match="neither a validation nor a test set"):

@@ -7,10 +7,10 @@ import tf_keras
 
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
 from tfbigbatch.tasks.losses import (
+    SmoothedCrossEntropy,
     SmoothedTokenCrossEntropy,
-    TokenCrossEntropy,
     classification_loss,
-    sparse_cross_entropy,
+    smoothed_nats,
 )
 
 CLASS_LABELS = np.array([1, 0, 3, 2], np.int32)
@@ -76,7 +76,7 @@ def test_cross_entropy_is_its_formula_with_its_gradient(scale, in_graph):
     def run(logits):
         with tf.GradientTape() as tape:
             tape.watch(logits)
-            nats = sparse_cross_entropy(tf.constant(LABELS), logits)
+            nats = smoothed_nats(tf.constant(LABELS), logits)
         return nats, tape.gradient(nats, logits, output_gradients=tf.repeat(weights, 4, axis=0))
 
     nats, gradient = (tf.function(run) if in_graph else run)(tf.constant(logits))
@@ -100,13 +100,13 @@ def test_cross_entropy_has_the_second_derivatives_of_the_formula():
         return outer.gradient(slope, logits)
 
     expected = of(tf.nn.sparse_softmax_cross_entropy_with_logits)
-    np.testing.assert_allclose(of(sparse_cross_entropy), expected, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(tf.function(lambda: of(sparse_cross_entropy))(), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(of(smoothed_nats), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(tf.function(lambda: of(smoothed_nats))(), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_xla_gets_the_plain_operation():
     plain = tf.nn.sparse_softmax_cross_entropy_with_logits(LABELS, LOGITS)
-    compiled = tf.function(lambda: sparse_cross_entropy(tf.constant(LABELS), tf.constant(LOGITS)), jit_compile=True)
+    compiled = tf.function(lambda: smoothed_nats(tf.constant(LABELS), tf.constant(LOGITS)), jit_compile=True)
     np.testing.assert_allclose(compiled(), plain, rtol=1e-5, atol=1e-6)
     assert "SparseSoftmaxCrossEntropyWithLogits" in {
         node.op for node in compiled.get_concrete_function().graph.as_graph_def().node
@@ -116,6 +116,6 @@ def test_xla_gets_the_plain_operation():
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_the_loss_over_a_vocabulary_is_keras_own(weights):
     keras = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    assert float(TokenCrossEntropy()(LABELS, LOGITS, weights)) == pytest.approx(
+    assert float(SmoothedCrossEntropy()(LABELS, LOGITS, weights)) == pytest.approx(
         float(keras(LABELS, LOGITS, weights)), rel=1e-5
     )

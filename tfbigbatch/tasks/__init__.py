@@ -77,11 +77,7 @@ def register(name: str, cls: type[Task]) -> None:
 
 
 def get(name: str) -> type[Task]:
-    """The class of the task registered under `name`.
-
-    Raises:
-      ValueError: the name is unknown.
-    """
+    """The class of the task registered under `name`; raises ValueError for an unknown name."""
     if name in _registered:
         return _registered[name]
     if name not in _BUILT_IN:
@@ -99,11 +95,10 @@ def model_defaults(name: str, model: str | None = None) -> dict[str, Any]:
 
     Args:
       name: of the task.
-      model: name of the model, where the task has several.
+      model: name of the model, where the task has several, and only there.
 
     Raises:
-      ValueError: the task is unknown; it has several models and none or an unknown one is named; or it
-        has one, and a name is given.
+      ValueError: the task or the model is unknown, or no model is named where there are several.
     """
     task = get(name)
     if not task.models:

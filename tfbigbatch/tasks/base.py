@@ -123,21 +123,15 @@ class Task:
         """
 
     def held_out(self, split: str) -> Dataset:
-        """The held-out split with this name, one of `evaluates_on`.
-
-        Raises:
-          ValueError: the name is unknown, or the task set no such attribute.
-        """
+        """The held-out split with this name, one of `evaluates_on`; raises ValueError where there is none."""
         if split not in self.evaluates_on:
             raise InputError(f"evaluate_on={split!r}: expected one of {', '.join(self.evaluates_on)}.")
         dataset: Dataset | None = getattr(self, split, None)
-        if dataset is None and split == MINIVAL:
-            raise InputError(
-                "evaluate_on='minival': no training examples are held out. Set data.minival to their number, as 1000."
-            )
         if dataset is None:
+            others = [name for name in self.evaluates_on if getattr(self, name, None) is not None]
+            how = "Set data.minival to their number, as 1000" if split == MINIVAL else "Prepare the data with it"
             raise InputError(
-                f"{type(self).__name__}: evaluates_on names {split!r}; expected an attribute of this name, the dataset."
+                f"evaluate_on={split!r}: no such examples are held out, but {', '.join(others) or 'none'}. {how}."
             )
         return dataset
 
@@ -147,12 +141,8 @@ class Task:
 
     @classmethod
     def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
-        """The Keras model with random initial values, without the data; for tasks with `network_facts`.
-
-        Args:
-          model: the fields of the config's `model`.
-          facts: the `network_facts` of a task, from a file that may be anybody's: read them by `fact`.
-        """
+        """The Keras model of a config's `model` with random initial values, without the data; for tasks with
+        `network_facts`. These come from a file that may be anybody's: read them by `fact`."""
         del model, facts
         raise NotImplementedError(f"{cls.__name__} defines no network_from().")
 

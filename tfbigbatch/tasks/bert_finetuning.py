@@ -198,8 +198,7 @@ class BertSquad(FineTuning):
     @classmethod
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
         super().check_data(data, data_dir)
-        for part in ("train", "evaluation"):
-            path = _squad_file(data, data_dir or "", part)
+        for path in _squad_files(data, data_dir).values():
             if not os.path.isfile(path):
                 raise InputError(f"{path}: no such file. Give a --data_dir with SQuAD's JSON files, or their names.")
 
@@ -213,12 +212,8 @@ class BertSquad(FineTuning):
             lengths = {"max_seq_length": fake.MAX_SEQ_LENGTH, "doc_stride": 16, "max_query_length": 8}
         else:
             train, held_out = (
-                squad.read(
-                    _squad_file(data, data_dir or "", part),
-                    data[f"first_{part}_article"],
-                    data[f"last_{part}_article"] or None,
-                )
-                for part in ("train", "evaluation")
+                squad.read(path, data[f"first_{part}_article"], data[f"last_{part}_article"] or None)
+                for part, path in _squad_files(data, data_dir).items()
             )
         self._windows = squad.windows(held_out, self._tokenizer, **lengths)
         self.train = inputs.to_train(squad.windows(train, self._tokenizer, **lengths), f"{data_dir}, train")
@@ -257,6 +252,5 @@ class BertSquad(FineTuning):
         return {name: value for name, value in found.items() if not name.endswith(("total", "unanswered"))}
 
 
-def _squad_file(data: Mapping[str, Any], data_dir: str, part: str) -> str:
-    """The path of the JSON file of 'train' or 'evaluation'."""
-    return os.path.join(data_dir, expanded(data[f"{part}_file"]))
+def _squad_files(data: Mapping[str, Any], data_dir: str | None) -> dict[str, str]:
+    return {part: os.path.join(data_dir or "", expanded(data[f"{part}_file"])) for part in ("train", "evaluation")}

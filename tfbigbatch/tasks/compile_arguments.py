@@ -124,11 +124,6 @@ def _check_logits(network: tf_keras.Model) -> None:
         )
 
 
-def as_given(loss: Any) -> Any:
-    """The user's loss inside of what `loss_of` made of it."""
-    return getattr(loss, "given", loss)
-
-
 class OwnLoss(tf_keras.losses.Loss):
     """A function of (labels, outputs), with a value for each example or the mean of a batch.
 
@@ -187,9 +182,7 @@ def _same_rank(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 def weighted_examples(labels: Any, outputs: Any, weights: Any) -> tuple[Any, Any, Any]:
     """The rows of an evaluation batch that have a weight, with it: one of weight 0 counts no more than padding.
 
-    Args:
-      labels, outputs: [n, ...].
-      weights: [n, ...], of examples or of their parts, perhaps for each output; all 0 for padding.
+    All are [n, ...]; the weights are of examples or of their parts, perhaps for each output.
     """
     flat = [tf.reshape(each, [tf.shape(each)[0], -1]) for each in tf.nest.flatten(weights)]
     chosen = tf.reduce_any(tf.concat(flat, axis=1) != 0, axis=1)

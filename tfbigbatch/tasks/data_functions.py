@@ -153,6 +153,10 @@ def from_hugging_face(
     def data() -> Splits:
         from tfbigbatch.data.sources.indexable import Indexable
 
+        def example(row: Mapping[str, Any]) -> Any:
+            given = row[features] if isinstance(features, str) else {name: row[name] for name in features}
+            return prepare(given, row[label]) if prepare else (given, row[label])
+
         datasets = _package("datasets")
         columns, found = [features] if isinstance(features, str) else list(features), {}
         for split, theirs in (splits or _TENTH_HELD_OUT).items():
@@ -162,7 +166,7 @@ def from_hugging_face(
                 raise InputError(
                     f"data set {name} has no column {', '.join(missing)}; it has {', '.join(rows.column_names)}."
                 )
-            found[split] = Indexable(_Rows(rows, features, label, prepare), f"Hugging Face {name}, {theirs}")
+            found[split] = Indexable(_Rows(rows, example), f"Hugging Face {name}, {theirs}")
             found[split].classes = getattr(rows.features.get(label), "num_classes", None)
         return found
 
@@ -170,19 +174,16 @@ def from_hugging_face(
 
 
 class _Rows:
-    """(features, label) of the rows of a table."""
+    """The rows of a table, each made (features, label) when it is read."""
 
-    def __init__(self, rows: Any, features: str | Sequence[str], label: str, prepare: Any) -> None:
-        self._rows, self._features, self._label, self._prepare = rows, features, label, prepare
+    def __init__(self, rows: Any, example: Callable[[Any], Any]) -> None:
+        self._rows, self._example = rows, example
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        row = self._rows[index]
-        one = isinstance(self._features, str)
-        features = row[self._features] if one else {name: row[name] for name in self._features}
-        return self._prepare(features, row[self._label]) if self._prepare else (features, row[self._label])
+    def __getitem__(self, index: int) -> Any:
+        return self._example(self._rows[index])
 
 
 def _package(name: str) -> ModuleType:

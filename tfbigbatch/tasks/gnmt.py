@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
     import tf_keras
 
-    from tfbigbatch.data.dataset import Dataset
-
-
-_FLAGS = {"validation": "valid_source", "test": "test_source"}
-
 
 class Gnmt(Task):
     """Translation of sentences.
@@ -129,14 +124,6 @@ class Gnmt(Task):
         self.batch_slices = self.train.batch_slices
         self.checks = tuple(split.bad.check for split in (self.train, *self._held_out.values()))
 
-    def held_out(self, split: str) -> Dataset:
-        if split in self.evaluates_on and split not in self._held_out:
-            raise InputError(
-                f"evaluate_on={split!r}: the data has no {split} set. Evaluate on what it has, "
-                f"--config.evaluate_on={next(iter(self._held_out))}, or prepare it with --{_FLAGS[split]}_files."
-            )
-        return super().held_out(split)
-
     @classmethod
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
         manifests.require(data_dir, translation_manifest.KIND)
@@ -179,12 +166,7 @@ class Gnmt(Task):
         return token_metrics()
 
     def predictions(self, network: tf_keras.Model, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """The pieces of the best translations: int32 [n, max_decoded], padded with END.
-
-        Args:
-          network: as `network` makes it.
-          features: 'source_ids' and 'source_lengths'; see `TranslationRecords`.
-        """
+        """The pieces of the best translations of `TranslationRecords`: int32 [n, max_decoded], padded with END."""
         import tensorflow as tf
 
         from tfbigbatch.models import gnmt
@@ -211,12 +193,7 @@ class Gnmt(Task):
         return found
 
     def scores(self, held_out: Any, outputs: np.ndarray) -> dict[str, float]:
-        """'bleu', in [0, 100], against the references as they were before any preparation.
-
-        Args:
-          held_out: the split that was evaluated.
-          outputs: what `predictions` gave, int32 [sentences, max_decoded].
-        """
+        """'bleu', in [0, 100], against the references as they were before any preparation."""
         split = next(name for name, records in self._held_out.items() if records is held_out)
         _, references = self._manifest.texts(split)
         found = bleu(self.texts(outputs), references, **self._bleu)

@@ -93,9 +93,9 @@ class LSTMLanguageModel(Task):
         return ConstantLoss("loss", self._output_bias.counts)
 
     def loss(self) -> tf_keras.losses.Loss:
-        from tfbigbatch.tasks.losses import TokenCrossEntropy
+        from tfbigbatch.tasks.losses import SmoothedCrossEntropy
 
-        return TokenCrossEntropy()
+        return SmoothedCrossEntropy()
 
     def metrics(self) -> list[tf_keras.metrics.Metric]:
         from tfbigbatch.tasks.losses import token_metrics

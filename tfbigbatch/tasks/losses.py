@@ -22,29 +22,15 @@ def classification_loss(label_smoothing: float = 0.0) -> tf_keras.losses.Loss:
     Raises:
       ValueError: label_smoothing is not in [0, 1).
     """
-    _check_label_smoothing("model.label_smoothing", label_smoothing)
+    _check_label_smoothing(label_smoothing)
     if label_smoothing:
         return SmoothedCrossEntropy(label_smoothing)
     return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-class SmoothedCrossEntropy(tf_keras.losses.Loss):
-    """Cross entropy with label smoothing, from integer labels [n] and logits [n, classes].
-
-    The target is 1 - label_smoothing for the label, and label_smoothing spread evenly over all classes (Szegedy et
-    al. 2016, arXiv:1512.00567, section 7).
-    """
-
-    def __init__(self, label_smoothing: float) -> None:
-        super().__init__(name="smoothed_cross_entropy")
-        self._label_smoothing = label_smoothing
-
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        log_probabilities = tf.nn.log_softmax(y_pred)
-        labels = tf.reshape(tf.cast(y_true, tf.int32), [-1])
-        of_label = tf.gather(log_probabilities, labels, batch_dims=1)
-        mean = tf.reduce_mean(log_probabilities, axis=-1)
-        return -(1 - self._label_smoothing) * of_label - self._label_smoothing * mean
+def _check_label_smoothing(value: float) -> None:
+    if not 0.0 <= value < 1.0:
+        raise InputError(f"model.label_smoothing={value}: expected 0 <= label_smoothing < 1.")
 
 
 class SmoothedTokenCrossEntropy(tf_keras.losses.Loss):
@@ -72,7 +58,7 @@ class SmoothedTokenCrossEntropy(tf_keras.losses.Loss):
 
     def __init__(self, label_smoothing: float = 0.1, over: str = "sentences", name: str = "smoothed_nats") -> None:
         super().__init__(name=name)
-        _check_label_smoothing("label_smoothing", label_smoothing)
+        _check_label_smoothing(label_smoothing)
         if over not in OVER:
             raise InputError(f"over={over!r}: expected one of {', '.join(OVER)}.")
         self._label_smoothing, self._over = label_smoothing, over
@@ -86,43 +72,46 @@ class SmoothedTokenCrossEntropy(tf_keras.losses.Loss):
         return tf.math.divide_no_nan(tf.reduce_sum(weight * nats), divisor)
 
 
-class TokenCrossEntropy(tf_keras.losses.Loss):
-    """Keras' SparseCategoricalCrossentropy of logits, for a large vocabulary; see `sparse_cross_entropy`."""
+class SmoothedCrossEntropy(tf_keras.losses.Loss):
+    """Keras' SparseCategoricalCrossentropy of logits, with label smoothing, and faster for a large vocabulary."""
 
-    def __init__(self, name: str = "cross_entropy") -> None:
-        super().__init__(name=name)
+    def __init__(self, label_smoothing: float = 0.0) -> None:
+        super().__init__(name="cross_entropy")
+        self._label_smoothing = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        return sparse_cross_entropy(*_labels_and_logits(y_true, y_pred))
+        return smoothed_nats(*_labels_and_logits(y_true, y_pred), self._label_smoothing)
 
 
-def sparse_cross_entropy(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float = 0.0) -> tf.Tensor:
-    """-log softmax(logits)[label] of each token, as `tf.nn.sparse_softmax_cross_entropy_with_logits`, to rounding.
+def smoothed_nats(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float = 0.0) -> tf.Tensor:
+    """Cross entropy of each token: without smoothing -log softmax(logits)[label].
 
     On a CPU TensorFlow's kernel for it takes as long as the three matrix products of an output layer. Here it is the
-    vectorised kernel of the softmax, and few passes over the vocabulary beside it.
+    vectorised kernel of the softmax, and few passes over the vocabulary beside it, to rounding.
 
     Args:
       labels: int32 [...], below the vocabulary's size.
       logits: float32 [..., vocabulary].
-      label_smoothing: on a CPU only, the part of the target that is spread evenly over the vocabulary.
+      label_smoothing: the part of the target that is spread evenly over the vocabulary, the label itself included.
 
     Returns:
       float32 [...].
     """
-    if not _on_cpu():
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    vocabulary = logits.shape[-1]
+    # A GPU and XLA have fast kernels.
+    if compiled_by_xla() or tf.config.list_logical_devices("GPU"):
+        if not label_smoothing:
+            return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        even = label_smoothing / vocabulary
+        # One fused softmax and one gradient: over a vocabulary, each further pass costs as much as a layer.
+        target = tf.one_hot(labels, vocabulary, on_value=1.0 - label_smoothing + even, off_value=even)
+        return tf.nn.softmax_cross_entropy_with_logits(target, logits)
 
     @tf.custom_gradient
     def of_logits(flat: tf.Tensor) -> tuple[tf.Tensor, Any]:
         return _cross_entropy_on_cpu(flat, tf.reshape(labels, [-1]), label_smoothing)
 
-    return tf.reshape(of_logits(tf.reshape(logits, [-1, logits.shape[-1]])), tf.shape(labels))
-
-
-def _on_cpu() -> bool:
-    """True if neither a GPU nor XLA takes the operation: they have fast kernels for it."""
-    return not (compiled_by_xla() or tf.config.list_logical_devices("GPU"))
+    return tf.reshape(of_logits(tf.reshape(logits, [-1, vocabulary])), tf.shape(labels))
 
 
 def _cross_entropy_on_cpu(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float) -> tuple[tf.Tensor, Any]:
@@ -150,39 +139,21 @@ def _cross_entropy_on_cpu(logits: tf.Tensor, labels: tf.Tensor, label_smoothing:
     return nats, gradient
 
 
-def smoothed_nats(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float) -> tf.Tensor:
-    """Cross entropy of each token: float32 [...], from labels int32 [...] and logits float32 [..., vocabulary].
-
-    `label_smoothing` is spread evenly over the vocabulary, the label itself included.
-    """
-    if not label_smoothing or _on_cpu():
-        return sparse_cross_entropy(labels, logits, label_smoothing)
-    vocabulary = logits.shape[-1]
-    even = label_smoothing / vocabulary
-    # One fused softmax and one gradient: over a vocabulary, each further pass costs as much as a layer.
-    target = tf.one_hot(labels, vocabulary, on_value=1.0 - label_smoothing + even, off_value=even)
-    return tf.nn.softmax_cross_entropy_with_logits(target, logits)
-
-
 def _labels_and_logits(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     logits = tf.cast(y_pred, tf.float32)
     return tf.reshape(tf.cast(y_true, tf.int32), tf.shape(logits)[:-1]), logits
 
 
-def _check_label_smoothing(name: str, value: float) -> None:
-    if not 0.0 <= value < 1.0:
-        raise InputError(f"{name}={value}: expected 0 <= label_smoothing < 1.")
-
-
 def classification_metrics() -> list[tf_keras.metrics.Metric]:
     """'cross_entropy' in nats and 'accuracy', from integer labels and logits."""
-    return [_cross_entropy("cross_entropy"), tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+    nats = tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True)
+    return [nats, tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
 
 def token_metrics(prefix: str = "") -> list[tf_keras.metrics.Metric]:
     """'cross_entropy' in nats per token and 'perplexity', from integer labels and logits; `prefix` before the names."""
-    cross_entropy = _cross_entropy(f"{prefix}cross_entropy")
-    return [cross_entropy, Perplexity(cross_entropy, name=f"{prefix}perplexity")]
+    nats = tf_keras.metrics.SparseCategoricalCrossentropy(name=f"{prefix}cross_entropy", from_logits=True)
+    return [nats, Perplexity(nats, name=f"{prefix}perplexity")]
 
 
 class Perplexity(tf_keras.metrics.Metric):
@@ -203,7 +174,3 @@ class Perplexity(tf_keras.metrics.Metric):
 
     def result(self) -> tf.Tensor:
         return tf.exp(self._mean())
-
-
-def _cross_entropy(name: str) -> tf_keras.metrics.Mean:
-    return tf_keras.metrics.SparseCategoricalCrossentropy(name=name, from_logits=True)

@@ -46,16 +46,15 @@ class OutputBias:
         if self._choice == "frequency":
             bias.assign(log_frequencies(self.counts).astype(bias.dtype.as_numpy_dtype))
         elif self._choice == "zero":
-            bias.assign(tf_keras.initializers.Zeros()(bias.shape, bias.dtype))
+            bias.assign(np.zeros(bias.shape))
         else:
             draw = tf_keras.initializers.RandomUniform(-self._scale, self._scale)
             bias.assign(draw(bias.shape, bias.dtype))
 
     @functools.cached_property
-    def counts(self) -> np.ndarray:
+    def counts(self) -> Any:
         """The number of times that each token is to be predicted, int64 [vocabulary]."""
-        counts: np.ndarray = self._texts.token_counts
-        return counts
+        return self._texts.token_counts
 
     @property
     def line(self) -> str:

@@ -33,14 +33,7 @@ _CLASSES, _ONE_HOT, _BINARY = "sparsecategoricalcrossentropy", "categoricalcross
 def built(
     function: Callable[..., Any], arguments: Mapping[str, Any], features: Any, name: str
 ) -> tuple[tf_keras.Model, Any]:
-    """The built network of a model function, and its outputs for one example. Call it in the strategy's scope.
-
-    Args:
-      function: returns a model of Keras 2 or 3.
-      arguments: of the function.
-      features: of the data.
-      name: of the task, for errors.
-    """
+    """The built network of a task's model function, and its outputs. Call it in the strategy's scope."""
     here = f"task {name}: {getattr(function, '__name__', 'network')}()"
     keras3_network.set_policy(tf_keras.mixed_precision.global_policy().name)
     model = call(function, f"task {name}", **arguments)
@@ -80,12 +73,9 @@ def _check_own_steps(model: Any, here: str) -> None:
 
 
 def check_labels(split: Dataset, loss: Any, labels: Any, outputs: Any) -> None:
-    """Checks the labels that are in memory, or those of the first examples.
+    """Checks a split's labels that are in memory, or those of its first examples; the message has the first wrong one.
 
-    Args:
-      split: of a task; its name begins the message, which has the first label that does not fit.
-      loss: as `compile` takes it, or the Keras 3 loss that it was made from.
-      labels, outputs: of one example.
+    `loss` is as `compile` takes it, or the Keras 3 loss that it was made from.
     """
     if outputs is None or tf.nest.is_nested(outputs) or tf.nest.is_nested(labels):
         return
@@ -161,9 +151,7 @@ def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_stat
     """Checks metrics on two rows of made-up numbers, of which a mask excludes one. Call it outside of a strategy.
 
     Args:
-      metrics: list of them as `compile` takes them.
-      labels, outputs: of one example.
-      owner: name of the task.
+      metrics: list of them as `compile` takes them, of the task `owner`.
       is_static: whether a batch keeps its shape on the devices, so that a mask excludes its padding.
       weighted: whether the examples have weights.
     """

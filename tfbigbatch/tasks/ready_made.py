@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfbigbatch import tasks
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
 from tfbigbatch.tasks.base import CLASSES, Task, fact
 from tfbigbatch.utils.home import expanded_texts
 from tfbigbatch.utils.user_code import check_objects
@@ -124,7 +124,8 @@ class ReadyMade(Task):
 
         found = compile_arguments.loss_of(self.definition.loss, self._network)
         for split in (self.train, *(getattr(self, name) for name in self.evaluates_on)):
-            own_checks.check_labels(split, compile_arguments.as_given(found), self._labels, self._outputs)
+            # Of a Keras 3 loss, what the user gave.
+            own_checks.check_labels(split, getattr(found, "given", found), self._labels, self._outputs)
         own_checks.check_functions([found], self._labels, self._outputs, weighted=self._is_weighted)
         return found
 
@@ -228,11 +229,9 @@ def _fields_of(given: Definition, smoke: Mapping[str, Any], quick: Mapping[str, 
     is_function = inspect.isroutine(given.data)
     data = _fields(given.data, "data", owner, without_default=("data_dir",)) if is_function else {}
     for argument, fields in (("smoke", smoke), ("quick", quick)):
-        unknown = sorted(set(fields) - set(model))
+        unknown = ", ".join(sorted(set(fields) - set(model)))
         if unknown:
-            raise InputError(
-                f"{owner}: {argument} has {', '.join(unknown)}; expected arguments of network with defaults."
-            )
+            raise InputError(f"{owner}: {argument} has {unknown}; expected arguments of network with defaults.")
     return {
         "definition": given,
         "model_defaults": model,
@@ -275,7 +274,4 @@ def _direction(target: str, owner: str) -> bool:
     for names, higher in ((_LOWER, False), (_HIGHER, True)):
         if any(name == part or (len(name) > 3 and name in target) for name in names for part in target.split("_")):
             return higher
-    raise InputError(
-        f"{owner}: whether a larger {target} is better is unknown; give higher_is_better=True or False. "
-        f"{nearest(target, (*_LOWER, *_HIGHER))}"
-    )
+    raise InputError(f"{owner}: whether a larger {target} is better is unknown; give higher_is_better=True or False.")
