@@ -22,6 +22,12 @@ def short(task, **fields):
     return config
 
 
+def trained(folder, config):
+    """The directory of a run of one step on made-up data."""
+    train.run(config, model_dir=str(folder / "run"), use_fake_data=True)
+    return str(folder / "run")
+
+
 def served(exported):
     return tf.saved_model.load(exported.files["saved_model"]).signatures["serving_default"]
 
@@ -62,8 +68,7 @@ def test_ids_of_glue(tmp_path):
     config = short("bert_glue", model="bert_tiny")
     config.model.update({"layers": 1, "hidden_units": 8, "heads": 2, "inner_units": 16, "max_positions": 64})
     config.data.update({"task": "MNLI", "max_seq_length": 16})
-    run = str(tmp_path / "run")
-    train.run(config, model_dir=run, use_fake_data=True)
+    run = trained(tmp_path, config)
     loaded = load_run(run)
     vocabulary = Vocabulary.load(os.path.join(run, "vocab.txt"))
     tokenizer = Tokenizer(vocabulary, True)
@@ -81,8 +86,7 @@ def test_ids_of_a_translation(tmp_path):
     config = short("gnmt")
     config.model.update({"hidden_units": 8, "embedding_units": 8, "encoder_layers": 1, "decoder_layers": 2})
     config.data.update({"most_shapes": 1, "beam_size": 2, "max_decoded": 5})
-    run = str(tmp_path / "run")
-    train.run(config, model_dir=run, use_fake_data=True)
+    run = trained(tmp_path, config)
     exported = export_run(run)
     assert list(exported.files) == ["keras2", "keras3", "saved_model"]
     assert "not text: TensorFlow by itself has no operation for sentencepiece" in exported.signature
@@ -100,8 +104,7 @@ def test_ids_of_a_translation(tmp_path):
 def test_tokens_and_states_of_a_language_model(tmp_path):
     config = short("lstm_language_model")
     config.model.update({"window": 4, "hidden_units": 4, "embedding_units": 3})
-    run = str(tmp_path / "run")
-    train.run(config, model_dir=run, use_fake_data=True)
+    run = trained(tmp_path, config)
     exported = export_run(run)
     assert list(exported.files) == ["keras2", "keras3", "saved_model"]
     states = {name: tf.random.normal([2, 4]) for name in ("output_0", "cell_0", "output_1", "cell_1")}

@@ -1,4 +1,7 @@
-"""Models of Keras 2 converted to Keras 3: equal outputs, also after a file."""
+"""Models of Keras 2 converted to Keras 3, and read from files in a fresh process: equal outputs."""
+
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -7,7 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.export.to_keras3 import convert
-from tfbigbatch.models import alexnet, image_models, lstm_language_model, small_classifiers
+from tfbigbatch.models import alexnet, bert, gnmt, image_models, lstm_language_model, small_classifiers
 
 _ALEXNET = {"image_size": 29, "classes": 3, "width": 12, "fc_units": 8, "stem": "5x5_stride2"}
 QUICK = {
@@ -28,6 +31,30 @@ SLOW |= {
     name: lambda name=name: image_models.build(name, image_size=32, classes=3, width=4)
     for name in image_models.NAMES
     if name.startswith("resnet") and name != "resnet"
+}
+
+
+SIZES = {
+    **{"vocabulary_size": 20, "layers": 2, "hidden_units": 8, "heads": 2},
+    **{"inner_units": 16, "max_positions": 12},
+}
+IDS = np.random.default_rng(0).integers(1, 20, (2, 6)).astype(np.int32)
+MASK = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]], np.int32)
+TEXTS = {"input_word_ids": IDS, "input_mask": MASK, "input_type_ids": (IDS > 9).astype(np.int32)}
+MASKED = {"masked_lm_positions": np.array([[1, 2], [3, 0]], np.int32)}
+TEXT_MODELS = {
+    "classifier": (lambda: bert.classifier(classes=3, **SIZES), TEXTS),
+    "mean": (lambda: bert.classifier(classes=3, pooling="mean", **SIZES), TEXTS),
+    "pretrainer": (lambda: bert.pretrainer(**SIZES), {**TEXTS, **MASKED}),
+    "span_finder": (lambda: bert.span_finder(**SIZES), TEXTS),
+    "chooser": (
+        lambda: bert.chooser(choices=2, **SIZES),
+        {name: np.stack([each, each[::-1]], axis=1) for name, each in TEXTS.items()},
+    ),
+    "gnmt": (
+        lambda: gnmt.gnmt(vocabulary_size=20, hidden_units=4, encoder_layers=4, decoder_layers=4),
+        {"source_ids": IDS, "source_lengths": np.array([6, 1], np.int32), "target_ids": IDS[:, :5]},
+    ),
 }
 
 
@@ -56,34 +83,58 @@ def inputs_of(network, examples=3):
     return tf.nest.map_structure(values, network.input)
 
 
-def assert_equal(network, converted):
-    inputs = inputs_of(network)
-    one, two = (tf.nest.flatten(model(inputs)) for model in (network, converted))
-    assert len(one) == len(two)
-    for ours, theirs in zip(one, two):
+def check(network, path, inputs=None):
+    inputs = inputs_of(network) if inputs is None else inputs
+    convert(network).save(path)
+    loaded = keras.saving.load_model(path, compile=False)
+    assert loaded.name == network.name
+    one, two = (tf.nest.flatten(model(inputs)) for model in (network, loaded))
+    for ours, theirs in zip(one, two, strict=True):
         scale = np.abs(ours).max()
         assert scale > 0.0
         np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-5 * scale)
-
-
-def check(network, path):
-    changed(network)
-    converted = convert(network)
-    converted.save(path)
-    loaded = keras.saving.load_model(path, compile=False)
-    assert loaded.count_params() == network.count_params() and loaded.name == network.name
-    assert_equal(network, loaded)
+    return loaded
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_model_of_the_package(name, tmp_path):
-    check(QUICK[name](), tmp_path / "model.keras")
+    network = changed(QUICK[name]())
+    assert check(network, tmp_path / "model.keras").count_params() == network.count_params()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_the_other_models(name, tmp_path):
-    check(SLOW[name](), tmp_path / "model.keras")
+    network = changed(SLOW[name]())
+    assert check(network, tmp_path / "model.keras").count_params() == network.count_params()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEXT_MODELS)
+def test_both_files_of_a_model_of_texts_compute_the_same(name, tmp_path):
+    build, inputs = TEXT_MODELS[name]
+    network = changed(build(), noise=0.1)
+    network.save(tmp_path / "two.keras")
+    one, two = (tf.nest.flatten(each(inputs)) for each in (network, tf_keras.models.load_model(tmp_path / "two.keras")))
+    for ours, theirs in zip(one, two, strict=True):
+        np.testing.assert_array_equal(theirs, ours)
+    assert set(check(network, tmp_path / "three.keras", inputs).input) == set(network.input)
+
+
+@pytest.mark.slow
+def test_a_fresh_process_needs_no_import_of_the_package(tmp_path):
+    networks = {
+        "bert": TEXT_MODELS["classifier"][0](),
+        "gnmt": TEXT_MODELS["gnmt"][0](),
+        "alexnet": alexnet.alexnet(**_ALEXNET),
+    }
+    for name, network in networks.items():
+        network.save(tmp_path / f"{name}.keras")
+    code = "; ".join(
+        ["import tf_keras", *(f"print(tf_keras.models.load_model('{name}.keras').count_params())" for name in networks)]
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(network.count_params()) for network in networks.values()]
 
 
 def own_model():
@@ -104,13 +155,8 @@ def own_model():
 
 def test_a_functional_model_of_a_user(tmp_path):
     network = changed(own_model())
-    convert(network).save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    inputs = inputs_of(network)
-    ours, theirs = network(inputs), loaded(inputs)
-    assert set(theirs) == {"score", "mean"}
-    for name in ours:
-        np.testing.assert_allclose(theirs[name], ours[name], rtol=1e-4, atol=1e-6)
+    loaded = check(network, tmp_path / "model.keras")
+    assert set(loaded(inputs_of(network))) == {"score", "mean"}
 
 
 class Double(tf_keras.layers.Layer):

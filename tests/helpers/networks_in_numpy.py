@@ -5,9 +5,8 @@ import numpy as np
 # ---- BERT (Devlin et al. 2018; Vaswani et al. 2017), from arrays by Google's names -----------------
 
 
-def made_arrays(*, words=50, hidden=8, heads=2, layers=2, inner=12, positions=16, types=2, seed=0):
+def made_arrays(*, words=50, hidden=8, layers=2, inner=12, positions=16, types=2, seed=0):
     """A checkpoint's arrays, at random."""
-    del heads
     random = np.random.RandomState(seed)
 
     def normal(*shape):
@@ -226,7 +225,9 @@ def score(log_probability, coverage, mask, length, length_penalty, coverage_pena
 
 
 def search(model, sentence, *, start, end, beam, longest, length_penalty, coverage_penalty):
-    """(score, tokens) of the best; it never stops early."""
+    """(score, tokens) of the best; it never stops early, but greedy search, the beam of 1, which takes no penalties."""
+    if beam == 1:
+        length_penalty = coverage_penalty = 0.0
     mask, width = model.mask[sentence], model.mask.shape[1]
     alive, finished = [(0.0, (), model.first(sentence), np.zeros(width))], []
     for length in range(1, longest + 1):
@@ -236,7 +237,7 @@ def search(model, sentence, *, start, end, beam, longest, length_penalty, covera
             for token, more in enumerate(log_shares):
                 continuations.append((likelihood + more, (*tokens, token), after, coverage + shares))
         continuations.sort(key=lambda each: -each[0])
-        looked_at = continuations[: 2 * beam]
+        looked_at = continuations[: 2 * beam if beam > 1 else 1]
         for likelihood, tokens, _, coverage in looked_at:
             if tokens[-1] == end:
                 worth = score(likelihood, coverage, mask, length, length_penalty, coverage_penalty)

@@ -10,7 +10,7 @@ from tensorflow.python.eager import context
 
 from tests.conftest import mirrored
 from tfbigbatch.models import bert, image_models
-from tfbigbatch.models import gnmt as gnmt_network
+from tfbigbatch.models.gnmt import gnmt
 from tfbigbatch.models.recompute import in_turn
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -29,18 +29,6 @@ def words(vocabulary, length, random):
     return tf.constant(random.randint(1, vocabulary, (EXAMPLES, length)), tf.int32)
 
 
-def bert_network(recompute):
-    return bert.pretrainer(
-        vocabulary_size=40,
-        layers=1,
-        hidden_units=8,
-        heads=2,
-        inner_units=12,
-        max_positions=16,
-        recompute=recompute,
-    )
-
-
 def bert_features(random):
     return {
         "input_word_ids": words(40, 10, random),
@@ -50,18 +38,8 @@ def bert_features(random):
     }
 
 
-def resnet(recompute, **fields):
-    return image_models.build("resnet", image_size=16, classes=3, width=8, blocks=(1, 1), recompute=recompute, **fields)
-
-
 def images(random):
     return tf.constant(random.randint(0, 256, (EXAMPLES, 16, 16, 3)), tf.uint8)
-
-
-def gnmt(recompute):
-    return gnmt_network.gnmt(
-        vocabulary_size=20, hidden_units=8, encoder_layers=3, decoder_layers=3, recompute=recompute
-    )
 
 
 def sentences(random):
@@ -72,11 +50,14 @@ def sentences(random):
     }
 
 
+BERT = {"vocabulary_size": 40, "layers": 1, "hidden_units": 8, "heads": 2, "inner_units": 12, "max_positions": 16}
+GNMT = {"vocabulary_size": 20, "hidden_units": 8, "encoder_layers": 3, "decoder_layers": 3}
+resnet = functools.partial(image_models.build, "resnet", image_size=16, classes=3, width=8, blocks=(1, 1))
 NETWORKS = {
-    "bert": (bert_network, bert_features),
+    "bert": (functools.partial(bert.pretrainer, **BERT), bert_features),
     "resnet": (resnet, images),
     "resnet, version 2": (functools.partial(resnet, version=2, bottleneck=True), images),
-    "gnmt": (gnmt, sentences),
+    "gnmt": (functools.partial(gnmt, **GNMT), sentences),
 }
 
 
@@ -93,7 +74,7 @@ def trained(name, recomputes, *, strategy=None, policy="float32", accumulation_s
     tf_keras.utils.set_random_seed(1)
     tf.config.experimental.enable_op_determinism()
     with (strategy or tf.distribute.get_strategy()).scope():
-        model = TrainingModel(build(recomputes), accumulation_steps, metrics_in_training=False)
+        model = TrainingModel(build(recompute=recomputes), accumulation_steps, metrics_in_training=False)
         model.compile(tf_keras.optimizers.SGD(0.1, momentum=0.9), square_loss, jit_compile=jit_compile)
     x = features(np.random.RandomState(0))
     outputs = model.network.output
@@ -132,30 +113,19 @@ def test_two_replicas_that_accumulate_in_bfloat16_end_in_the_same_bits(name):
     assert_same_bits(name, strategy=mirrored(2), accumulation_steps=2, policy="mixed_bfloat16")
 
 
-def dense_block(recomputes, layers=3):
-    found = [tf_keras.layers.Dense(32, activation="tanh", name=f"dense_{layer}") for layer in range(layers)]
-    inputs = tf_keras.Input((32,))
-    outputs = in_turn(found, False)(inputs)
-    return found, tf_keras.Model(inputs, outputs), in_turn(found, recomputes)
-
-
-def gradients_of(recomputes, jit_compile):
-    layers, _, block = dense_block(recomputes)
-    variables = [variable for layer in layers for variable in layer.trainable_variables]
-
-    @tf.function(jit_compile=jit_compile)
-    def gradients(values):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf.square(block(values, training=True)))
-        return tape.gradient(loss, variables)
-
-    return gradients
-
-
 def products_in_tensorflow(recomputes):
     """MatMul in the graph that TensorFlow runs, after its optimizer."""
+    layers = [tf_keras.layers.Dense(32, activation="tanh", name=f"dense_{layer}") for layer in range(3)]
+    in_turn(layers, False)(tf_keras.Input((32,)))
+
+    @tf.function
+    def gradients(values):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(in_turn(layers, recomputes)(values, training=True)))
+        return tape.gradient(loss, [variable for layer in layers for variable in layer.trainable_variables])
+
     context.enable_run_metadata()
-    gradients_of(recomputes, False)(tf.ones([64, 32]))
+    gradients(tf.ones([64, 32]))
     graphs = [each.post_optimization_graph for each in context.export_run_metadata().function_graphs]
     context.disable_run_metadata()
     return max(sum("MatMul" in node.op for node in graph.node) for graph in graphs)

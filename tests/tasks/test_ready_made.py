@@ -129,31 +129,36 @@ def test_losses_of_each_kind_are_the_same():
         assert float(model.compiled_loss(labels, outputs)) == pytest.approx(4.25 / 3)
 
 
-def test_metrics_and_losses_that_cannot_be_weighted_are_refused():
-    def of_batch(labels, outputs):
-        return tf.reduce_mean(tf.abs(labels - outputs))
+def of_batch(labels, outputs):
+    return tf.reduce_mean(tf.abs(labels - outputs))
 
-    with pytest.raises(ValueError, match="metric 'of_batch' returns one number for a batch"):
-        evaluated(made(metrics=[of_batch], higher_is_better=False))
-    with pytest.raises(ValueError, match="loss 'of_batch' returns one number for a batch"):
-        compiled(made(loss=of_batch, metrics=["mae"], data=(FEATURES, TARGETS, TARGETS)))
-    with pytest.raises(ValueError, match=r"loss 'fails' fails for labels float32 \[None\] and outputs of shape"):
 
-        def fails(labels, outputs):
-            return labels["a"]
+def fails(labels, outputs):
+    return labels["a"]
 
-        compiled(made(loss=fails, metrics=["mae"]))
-    with pytest.raises(ValueError, match="task mine: target='rmse', and its metrics are named mae, mse"):
-        compiled(made(metrics=["mae", "mse"], target="rmse"))
-    with pytest.raises(ValueError, match="loss='mes' is no name of Keras. Did you mean 'mse'"):
-        compile_arguments.loss_of("mes", None)
-    with pytest.raises(ValueError, match="takes no sample_weight"):
 
-        class Unweighted(tf_keras.metrics.Mean):
-            def update_state(self, y_true, y_pred):
-                pass
+class Unweighted(tf_keras.metrics.Mean):
+    def update_state(self, y_true, y_pred):
+        pass
 
-        compile_arguments.metrics_of([Unweighted()], is_default=False)
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"metrics": [of_batch], "higher_is_better": False}, "metric 'of_batch' returns one number for a batch"),
+        (
+            {"loss": of_batch, "metrics": ["mae"], "data": (FEATURES, TARGETS, TARGETS)},
+            "loss 'of_batch' returns one number for a batch",
+        ),
+        ({"loss": fails, "metrics": ["mae"]}, r"loss 'fails' fails for labels float32 \[None\] and outputs of shape"),
+        ({"metrics": ["mae", "mse"], "target": "rmse"}, "target='rmse', and its metrics are named mae, mse"),
+        ({"loss": "mes", "target": "mae", "metrics": ["mae"]}, "loss='mes' is no name of Keras. Did you mean 'mse'"),
+        ({"metrics": [Unweighted(name="mae")]}, "takes no sample_weight"),
+    ],
+)
+def test_metrics_and_losses_that_cannot_be_weighted_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        compiled(made(**options))
 
 
 @pytest.mark.parametrize(
@@ -235,23 +240,18 @@ def test_a_sequential_model_without_input_takes_batches_of_any_size(version):
     assert given.shape == (None, 3)
 
 
-def test_an_error_of_a_users_function_has_its_line():
-    def data():
-        return {}["train"]
-
-    with pytest.raises(ValueError, match=r"task mine: data\(\) raised KeyError: 'train' \(.*test_ready_made.py, line"):
-        made(data=data)
-
-    def network():
-        return tf_keras.layers.Dense("wide")
-
-    with pytest.raises(ValueError, match=r"task mine: network\(\) raised .*test_ready_made.py, line"):
-        made(network=network).network()
-
-
-def test_a_network_that_does_not_take_the_data_is_refused():
-    task = made(network=lambda: tf_keras.Sequential([tf_keras.Input(5), tf_keras.layers.Dense(1)]))
-    with pytest.raises(ValueError, match=r"does not take the data's features, float32 \[None, 3\]"):
-        task.network()
-    with pytest.raises(ValueError, match="returned int; expected a model of keras or tf_keras"):
-        made(network=lambda: 3).network()
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"data": lambda: {}["train"]}, r"<lambda>\(\) raised KeyError: 'train' \(.*test_ready_made.py, line"),
+        ({"network": lambda: tf_keras.layers.Dense("wide")}, r"<lambda>\(\) raised .*test_ready_made.py, line"),
+        (
+            {"network": lambda: tf_keras.Sequential([tf_keras.Input(5), tf_keras.layers.Dense(1)])},
+            r"does not take the data's features, float32 \[None, 3\]",
+        ),
+        ({"network": lambda: 3}, "returned int; expected a model of keras or tf_keras"),
+    ],
+)
+def test_an_error_of_a_users_function_is_told_where_it_is(options, message):
+    with pytest.raises(ValueError, match=f"task mine: .*{message}"):
+        made(**options).network()
