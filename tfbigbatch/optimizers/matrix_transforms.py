@@ -61,16 +61,9 @@ class MatrixTransforms:
         kept: list[_Batches] = []
         owners: list[int | None] = []
         for variable, gradient in zip(variables, gradients):
-            if self._layers.of(variable).view is None:
-                counts.append(None)
-                continue
             of_replicas = self._before_on_replicas(strategy, variable, gradient, factor, micro_batches)
-            if not of_replicas:
-                # Another process updates it.
-                counts.append(None)
-                continue
-            counts.append(len(of_replicas[0][0]))
-            owners += [self._layers.of(variable).owner] * len(of_replicas[0][0])
+            counts.append(len(of_replicas[0][0]) if of_replicas else None)
+            owners += [self._layers.of(variable).owner] * (counts[-1] or 0)
             batches.extend(map(list, zip(*(each for each, _ in of_replicas))))
             kept.extend(map(list, zip(*(each for _, each in of_replicas))))
         if not batches:
@@ -116,15 +109,17 @@ class MatrixTransforms:
     def _before_on_replicas(
         self, strategy: tf.distribute.Strategy, variable: Any, gradient: Any, factor: Any, micro_batches: Any
     ) -> list[tuple[_Batches, _Batches]]:
-        """The results of the first part of the step on each replica of this process."""
-        found: list[tuple[_Batches, _Batches]] = []
+        """The results of the first part of the step on each replica of this process; none for a vector."""
+        layer, found = self._layers.of(variable), list[tuple[_Batches, _Batches]]()
+        if layer.view is None:
+            return found
 
         @tf.autograph.experimental.do_not_convert
         def run(variable: Any, gradient: Any, factor: Any) -> None:
             # Kept here rather than returned: what `update` makes of a result depends on the strategy.
             found.append(self._before(variable, gradient, factor, micro_batches))
 
-        self._layers.on_replicas(strategy, self._layers.of(variable), variable, run, gradient, factor)
+        self._layers.on_replicas(strategy, layer, variable, run, gradient, factor)
         return found
 
     def _before(self, variable: Any, gradient: Any, factor: Any, micro_batches: Any) -> tuple[_Batches, _Batches]:

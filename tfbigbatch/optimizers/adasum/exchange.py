@@ -18,6 +18,7 @@ from tensorflow.python.distribute import distribute_utils
 from tensorflow.python.ops import collective_ops
 
 from tfbigbatch.optimizers.adasum import rule
+from tfbigbatch.optimizers.exchange import launchers
 
 _Tensors = list[tf.Tensor]
 _Move = Callable[[tf.Tensor], tf.Tensor]
@@ -215,13 +216,6 @@ def _on_tpu(function: _Combine, replicas: int, gradients: _Tensors) -> _Tensors:
 
 
 # ---- Several processes ----------------------------------------------------------------------------
-
-
-def launchers(strategy: tf.distribute.Strategy) -> Any:
-    """TensorFlow's collectives, one for each device of this process; None where there is one process."""
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return None
-    return strategy.extended._cross_device_ops._launchers
 
 
 def _between_processes(strategy: tf.distribute.Strategy, function: _Combine, gradients: _Tensors) -> _Tensors:

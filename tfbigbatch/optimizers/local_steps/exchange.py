@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import cross_device_utils
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers.adasum.exchange import launchers
+from tfbigbatch.optimizers.exchange import launchers
 from tfbigbatch.optimizers.replica_state import regrouped
 
 # A group's collectives have a key of its own; TensorFlow counts those of whole strategies from 1 up.
