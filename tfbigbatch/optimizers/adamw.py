@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tfbigbatch.optimizers import rules
-from tfbigbatch.optimizers.arguments import ADAMW
+from tfbigbatch.optimizers.arguments import ADAMW, SharedArguments
 from tfbigbatch.optimizers.base import Rule
 from tfbigbatch.optimizers.ops import Tensor, of
-from tfbigbatch.optimizers.options import with_shared_arguments
+from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -91,3 +91,27 @@ class AdamW(Rule):
 
 def _without_adaptation(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name != "adapt"}
+
+
+@with_rule(AdamW)
+class Optimizer:
+    """The constructor of `tfbigbatch.AdamW` in both Kerases; `DOCSTRING` explains it."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        *,
+        weight_decay: Any = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        name: str = "AdamW",
+        **kwargs: Unpack[SharedArguments],
+    ) -> None: ...
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()  # type: ignore[misc]
+        # No layer is adapted.
+        del config["exclude_from_layer_adaptation"]
+        return config

@@ -212,22 +212,14 @@ class SharedArguments(TypedDict, total=False):
     use_ema: bool
     ema_momentum: float
     ema_overwrite_frequency: int | None
+    # Of Keras 3 alone.
+    loss_scale_factor: float | None
 
 
 class LayerwiseArguments(SharedArguments, total=False):
     """The types of `LAYERWISE`."""
 
     exclude_from_layer_adaptation: Sequence[str] | str | None
-
-
-class SharedArgumentsKeras3(SharedArguments, total=False):
-    """The types of `LAYERWISE` without layer adaptation, and of `KERAS3`."""
-
-    loss_scale_factor: float | None
-
-
-class LayerwiseArgumentsKeras3(LayerwiseArguments, SharedArgumentsKeras3, total=False):
-    """The types of `LAYERWISE` and `KERAS3`."""
 
 
 _BETAS = {"beta_1": Argument(0.9, _FRACTION), "beta_2": Argument(0.999, _FRACTION)}

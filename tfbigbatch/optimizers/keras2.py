@@ -1,67 +1,50 @@
-"""LARS, LAMB, Muon, Shampoo and AdamW for `tf_keras` (Keras 2): variables, distribution, serialisation."""
+"""The optimizers for `tf_keras` (Keras 2), and their wrappers: variables, distribution, serialisation."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Unpack
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import adamw, arguments, lamb, lars, muon, options, shampoo
-from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
-from tfbigbatch.optimizers.adasum.keras2 import Adasum
+from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers import adamw, lamb, lars, muon, options, shampoo
+from tfbigbatch.optimizers.adasum.optimizer import AdasumMixin
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
-from tfbigbatch.optimizers.local_steps.keras2 import LocalSteps
+from tfbigbatch.optimizers.local_steps.optimizer import LocalStepsMixin
 from tfbigbatch.optimizers.sharded_updates import one_device
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
+from tfbigbatch.optimizers.wrapper import WrapperMixin
 
 __all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
 
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
-# Arguments that are passed to Keras, or refused, without a check of their own.
-_OF_KERAS = ("name", "mesh", "is_legacy_optimizer")
+_registered = tf_keras.saving.register_keras_serializable
 
 
 class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
     """The `base.Adapter` of tf_keras: an optimizer that applies a rule layer by layer, through its `updater`."""
 
     replicas_differ = False
+    of_keras = {}
+    unchecked = ("name", "mesh", "is_legacy_optimizer")
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        rule: Rule,
-        *,
-        weight_decay: Any = 0.0,
-        exclude_from_weight_decay: Sequence[str] | str | None = "norm_and_bias",
-        exclude_from_layer_adaptation: Sequence[str] | str | None = None,
-        accumulation_steps: int | AccumulationSchedule = 1,
-        layer_statistics: bool = False,
-        shard_updates: bool = False,
-        jit_compile: bool | None = None,
-        name: str,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, learning_rate: Any, rule: Rule, weight_decay: Any, name: str, **arguments: Any) -> None:
+        layer_options = options.LayerOptions.taken_from(arguments)
+        jit_compile = layer_options.jit_compile
         # The base class would apply the decay by itself, outside the trust ratio.
-        super().__init__(name=name, weight_decay=None, jit_compile=jit_compile is not False, **kwargs)
+        super().__init__(name=name, weight_decay=None, jit_compile=jit_compile is not False, **arguments)
         # None leaves the base class' choice: XLA where a GPU is visible.
         if jit_compile is not None:
             self.jit_compile = jit_compile
         label = type(self).__name__
         self.weight_decay = weight_decay
         options.check_schedules(label, self.is_schedule, learning_rate=learning_rate, weight_decay=weight_decay)
-        layer_options = options.LayerOptions(
-            exclude_from_weight_decay,
-            exclude_from_layer_adaptation,
-            accumulation_steps,
-            layer_statistics,
-            jit_compile,
-            shard_updates,
-        )
-        self.accumulation_steps = accumulation_steps
+        self.accumulation_steps = layer_options.accumulation_steps
         if callable(learning_rate) and not isinstance(learning_rate, _Schedule):
             self._learning_rate = learning_rate
             named = {}
@@ -202,178 +185,138 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         return cls(**config)
 
 
-@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-@options.with_hyperparameters(lars.LARS)
-class LARS(LayerwiseOptimizer):
+@_registered("tfbigbatch")
+class LARS(lars.Optimizer, LayerwiseOptimizer):
     __doc__ = lars.DOCSTRING
 
-    @options.checked(arguments.TABLES["lars"], ["learning_rate"], _OF_KERAS)
-    def __init__(
-        self,
-        learning_rate: Any = 0.01,
-        *,
-        momentum: float = 0.9,
-        weight_decay: Any = 0.0,
-        eeta: float = 0.001,
-        epsilon: float = 0.0,
-        nesterov: bool = False,
-        form: str = "paper",
-        name: str = "LARS",
-        **kwargs: Unpack[arguments.LayerwiseArguments],
-    ) -> None:
-        rule = lars.LARS(momentum, eeta, epsilon, nesterov, form)
-        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
-
-@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-@options.with_hyperparameters(lamb.LAMB)
-class LAMB(LayerwiseOptimizer):
+@_registered("tfbigbatch")
+class LAMB(lamb.Optimizer, LayerwiseOptimizer):
     __doc__ = lamb.DOCSTRING
 
-    @options.checked(arguments.TABLES["lamb"], ["learning_rate"], _OF_KERAS)
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-6,
-        weight_decay: Any = 0.0,
-        bias_correction: bool = True,
-        trust_ratio_bounds: tuple[float | None, float | None] | None = None,
-        pre_normalize: bool = False,
-        name: str = "LAMB",
-        **kwargs: Unpack[arguments.LayerwiseArguments],
-    ) -> None:
-        rule = lamb.LAMB(beta_1, beta_2, epsilon, bias_correction, trust_ratio_bounds, pre_normalize)
-        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
-
-@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-@options.with_hyperparameters(adamw.AdamW)
-class AdamW(LayerwiseOptimizer):
+@_registered("tfbigbatch")
+class AdamW(adamw.Optimizer, LayerwiseOptimizer):
     __doc__ = adamw.DOCSTRING
 
-    @options.checked(arguments.ADAMW, ["learning_rate"], _OF_KERAS)
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        *,
-        weight_decay: Any = 0.004,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        amsgrad: bool = False,
-        name: str = "AdamW",
-        **kwargs: Unpack[arguments.SharedArguments],
-    ) -> None:
-        rule = adamw.AdamW(beta_1, beta_2, epsilon, amsgrad)
-        # As Keras' own, which decays all variables.
-        kwargs.setdefault("exclude_from_weight_decay", None)
-        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        # No layer is adapted.
-        del config["exclude_from_layer_adaptation"]
-        return config
-
-
-@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-@options.with_hyperparameters(muon.Muon)
-class Muon(LayerwiseOptimizer):
+@_registered("tfbigbatch")
+class Muon(muon.Optimizer, LayerwiseOptimizer):
     __doc__ = muon.DOCSTRING
 
-    @options.checked(arguments.TABLES["muon"], ["learning_rate"], _OF_KERAS)
-    def __init__(
-        self,
-        learning_rate: Any = 0.02,
-        *,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        newton_schulz_steps: int = 5,
-        coefficients: str = "quintic",
-        scale: str = "rms",
-        normuon_beta: float | None = None,
-        matrices: Any = (),
-        vectors: str = "adam",
-        vector_learning_rate_ratio: float = 1.0,
-        beta_1: float = 0.9,
-        beta_2: float = 0.99,
-        epsilon: float = 1e-8,
-        weight_decay: Any = 0.0,
-        product_dtype: str = "float32",
-        share_work: bool | None = None,
-        name: str = "Muon",
-        **kwargs: Unpack[arguments.LayerwiseArguments],
-    ) -> None:
-        rule = muon.Muon(
-            momentum,
-            nesterov,
-            newton_schulz_steps,
-            coefficients,
-            scale,
-            normuon_beta,
-            matrices,
-            vectors,
-            vector_learning_rate_ratio,
-            beta_1,
-            beta_2,
-            epsilon,
-            product_dtype,
-            share_work,
-        )
-        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
 
-
-@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-@options.with_hyperparameters(shampoo.Shampoo)
-class Shampoo(LayerwiseOptimizer):
+@_registered("tfbigbatch")
+class Shampoo(shampoo.Optimizer, LayerwiseOptimizer):
     __doc__ = shampoo.DOCSTRING
 
-    @options.checked(arguments.TABLES["shampoo"], ["learning_rate"], _OF_KERAS)
-    def __init__(
+
+class Wrapper(WrapperMixin, tf.__internal__.tracking.DelegatingTrackableMixin, tf_keras.optimizers.Optimizer):
+    """An optimizer of tf_keras around another one: what `WrapperMixin` leaves to each Keras."""
+
+    # Of TensorFlow: no attribute becomes a part of the inner optimizer's checkpoint.
+    _self_setattr_tracking = False
+
+    def __init__(self, optimizer: Any) -> None:
+        self._check_inner(optimizer, tf_keras, "keras3")
+        # The base class' constructor would make a second state beside the optimizer's.
+        self._optimizer = optimizer
+        tf.__internal__.tracking.DelegatingTrackableMixin.__init__(self, optimizer)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached for what this class does not have: clipnorm, layer_statistics, the name, and whatever Keras keeps.
+        if name == "_optimizer":
+            raise AttributeError(name)
+        return getattr(self._optimizer, name)
+
+    @property
+    def inner_optimizer(self) -> Any:
+        """The optimizer that was given."""
+        return self._optimizer
+
+    # ---- One step -------------------------------------------------------------------------------
+
+    def apply_gradients(
         self,
-        learning_rate: Any = 0.1,
-        *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.99,
-        nesterov: bool = True,
-        graft: str = "sgd",
-        eeta: float = 0.001,
-        epsilon: float = 1e-8,
-        weight_decay: Any = 0.0,
-        block_size: int = 128,
-        largest_side: int | None = 8192,
-        exponent: int = 4,
-        matrix_epsilon: float = 1e-5,
-        root_method: str | None = None,
-        root_every: int = 1,
-        graft_steps: int = 5,
-        matrices: Any = (),
-        vectors: str = "shampoo",
-        vector_learning_rate_ratio: float = 1.0,
-        share_work: bool | None = None,
-        name: str = "Shampoo",
-        **kwargs: Unpack[arguments.LayerwiseArguments],
-    ) -> None:
-        rule = shampoo.Shampoo(
-            beta_1,
-            beta_2,
-            nesterov,
-            graft,
-            eeta,
-            epsilon,
-            block_size,
-            largest_side,
-            exponent,
-            matrix_epsilon,
-            root_method,
-            root_every,
-            graft_steps,
-            matrices,
-            vectors,
-            vector_learning_rate_ratio,
-            share_work,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        name: str | None = None,
+        skip_gradients_aggregation: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Exchanges between the replicas what the wrapper is for, and updates the variables.
+
+        Args:
+          grads_and_vars: list of (gradient, variable) pairs.
+          name: scope of the variables that are made.
+          skip_gradients_aggregation: the gradients come from `aggregate_gradients`.
+
+        Raises:
+          ValueError: the call is not in a replica's context.
+        """
+        self._check_in_replica("apply_gradients")
+        skip = skip_gradients_aggregation or not kwargs.pop("experimental_aggregate_gradients", True)
+        grads_and_vars = list(grads_and_vars)
+        if not grads_and_vars:
+            return self.iterations
+        with tf.init_scope():
+            self.build([variable for _, variable in grads_and_vars])
+        pairs = self._present(grads_and_vars)
+        variables = [variable for _, variable in pairs]
+        gradients = [gradient for gradient, _ in pairs]
+        gradients = gradients if skip else self._received(gradients)
+        self._apply_wrapped(
+            variables,
+            lambda: self._optimizer.apply_gradients(
+                zip(gradients, variables), name=name, skip_gradients_aggregation=True
+            ),
         )
-        super().__init__(learning_rate, rule, weight_decay=weight_decay, name=name, **kwargs)
+        return self.iterations
+
+    # ---- Attributes of the inner optimizer ------------------------------------------------------
+
+    def build(self, var_list: Sequence[tf.Variable]) -> Any:
+        """Makes the optimizer's state."""
+        return self._optimizer.build(var_list)
+
+    lr = WrapperMixin.learning_rate
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Assigns all state, as Keras does from a `.h5` file.
+
+        Args:
+          weights: arrays, one for each of `variables`.
+
+        Raises:
+          ValueError: they are of other variables.
+        """
+        variables, shapes = self.variables, [tuple(weight.shape) for weight in weights]
+        expected = [tuple(variable.shape) for variable in variables]
+        if shapes != expected:
+            name = type(self).__name__
+            raise InputError(f"{name}: arrays of shapes {shapes}; expected those of its variables, {expected}.")
+        for variable, weight in zip(variables, weights):
+            variable.assign(np.asarray(weight))
+
+    # ---- Serialisation --------------------------------------------------------------------------
+
+    def get_config(self) -> dict[str, Any]:
+        return {"optimizer": tf_keras.optimizers.serialize(self._optimizer), **self._options()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
+        config = dict(config)
+        inner = config.pop("optimizer")
+        # An HDF5 file is read in Keras' older format, which does not know optimizers of a package by `class_name`.
+        registered = tf_keras.saving.get_registered_object(inner.get("registered_name"), custom_objects)
+        if registered is not None:
+            return cls(registered.from_config(inner["config"]), **config)
+        return cls(tf_keras.optimizers.deserialize(inner, custom_objects=custom_objects), **config)
+
+
+@_registered("tfbigbatch")
+class Adasum(AdasumMixin, Wrapper):
+    __doc__ = AdasumMixin.__doc__
+
+
+@_registered("tfbigbatch")
+class LocalSteps(LocalStepsMixin, Wrapper):
+    __doc__ = LocalStepsMixin.__doc__

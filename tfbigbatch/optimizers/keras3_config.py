@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import options
+from tfbigbatch.optimizers import arguments, options
 
 _Schedule = keras.optimizers.schedules.LearningRateSchedule
 
@@ -17,15 +17,17 @@ class ConfiguredOptimizer(keras.optimizers.Optimizer):
     """An optimizer of Keras 3 with an `updater`, whose options and rule are part of its config."""
 
     updater: Any
+    of_keras = arguments.KERAS3
+    unchecked = ("name", "gradient_accumulation_steps")
 
     def __init__(
         self,
+        *,
         learning_rate: Any,
         weight_decay: Any,
-        *,
         name: str,
-        gradient_accumulation_steps: int | None,
-        **kwargs: Any,
+        gradient_accumulation_steps: int | None = None,
+        **arguments: Any,
     ) -> None:
         if gradient_accumulation_steps is not None:
             raise InputError(
@@ -34,7 +36,7 @@ class ConfiguredOptimizer(keras.optimizers.Optimizer):
                 f"accumulation_steps={gradient_accumulation_steps}."
             )
         # The base class would apply the decay by itself, outside the trust ratio.
-        super().__init__(learning_rate=learning_rate, name=name, weight_decay=None, **kwargs)
+        super().__init__(learning_rate=learning_rate, name=name, weight_decay=None, **arguments)
         self.weight_decay = weight_decay
         label = type(self).__name__
         options.check_schedules(label, self.is_schedule, learning_rate=learning_rate, weight_decay=weight_decay)

@@ -124,45 +124,25 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
 
     updater: PortableUpdater
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        rule: Rule,
-        *,
-        weight_decay: Any = 0.0,
-        exclude_from_weight_decay: Sequence[str] | str | None = "norm_and_bias",
-        exclude_from_layer_adaptation: Sequence[str] | str | None = None,
-        accumulation_steps: int | AccumulationSchedule = 1,
-        layer_statistics: bool = False,
-        shard_updates: bool = False,
-        jit_compile: bool | None = None,
-        name: str,
-        gradient_accumulation_steps: int | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, rule: Rule, name: str, **arguments: Any) -> None:
+        layer_options = LayerOptions.taken_from(arguments)
         backend = keras.config.backend()
-        for argument, value, why in (
-            ("layer_statistics", layer_statistics, "they are read from TensorFlow's variables"),
-            ("shard_updates", shard_updates, "keras.distribution lays out the variables"),
-            ("jit_compile", jit_compile is not None, "model.compile(jit_compile=...) is for the whole step"),
+        for argument, is_given, why in (
+            ("layer_statistics", layer_options.layer_statistics, "they are read from TensorFlow's variables"),
+            ("shard_updates", layer_options.shard_updates, "keras.distribution lays out the variables"),
+            (
+                "jit_compile",
+                layer_options.jit_compile is not None,
+                "model.compile(jit_compile=...) is for the whole step",
+            ),
         ):
-            if value:
+            if is_given:
                 raise InputError(
                     f"{name}: {argument} is for Keras' TensorFlow backend, and Keras runs on {backend}: {why}. Leave "
                     "it out."
                 )
-        # The base class would apply the decay by itself, outside the trust ratio.
-        super().__init__(
-            learning_rate,
-            weight_decay,
-            name=name,
-            gradient_accumulation_steps=gradient_accumulation_steps,
-            **kwargs,
-        )
-        self.accumulation_steps = accumulation_steps
-        layer_options = LayerOptions(
-            exclude_from_weight_decay, exclude_from_layer_adaptation, accumulation_steps, False, None, False
-        )
+        super().__init__(name=name, **arguments)
+        self.accumulation_steps = layer_options.accumulation_steps
         self._micro_steps = (
             self.add_variable((), dtype="int32", name="micro_steps") if layer_options.accumulates else None
         )

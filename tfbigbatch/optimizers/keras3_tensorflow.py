@@ -1,4 +1,4 @@
-"""The layer-wise optimizers of Keras 3 on TensorFlow: variables, distribution and loss scaling."""
+"""The optimizers of Keras 3 on TensorFlow: variables, distribution, wrappers and loss scaling."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import tensorflow as tf
 
 from tfbigbatch import keras_version
 from tfbigbatch.optimizers import options
-from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
+from tfbigbatch.optimizers.adasum.optimizer import AdasumMixin
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
 from tfbigbatch.optimizers.keras3_config import ConfiguredOptimizer
+from tfbigbatch.optimizers.local_steps.optimizer import LocalStepsMixin
 from tfbigbatch.optimizers.sharded_updates import one_device
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
-from tfbigbatch.optimizers.wrapper_keras3 import Wrapper
+from tfbigbatch.optimizers.wrapper import WrapperMixin
 
 
 class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
@@ -24,42 +25,14 @@ class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
 
     replicas_differ = False
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        rule: Rule,
-        *,
-        weight_decay: Any = 0.0,
-        exclude_from_weight_decay: Sequence[str] | str | None = "norm_and_bias",
-        exclude_from_layer_adaptation: Sequence[str] | str | None = None,
-        accumulation_steps: int | AccumulationSchedule = 1,
-        layer_statistics: bool = False,
-        shard_updates: bool = False,
-        jit_compile: bool | None = None,
-        name: str,
-        gradient_accumulation_steps: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            weight_decay,
-            name=name,
-            gradient_accumulation_steps=gradient_accumulation_steps,
-            **kwargs,
-        )
+    def __init__(self, *, rule: Rule, **arguments: Any) -> None:
+        layer_options = options.LayerOptions.taken_from(arguments)
+        super().__init__(**arguments)
         self._gradients_are_reduced = False
+        jit_compile = layer_options.jit_compile
         # As tf_keras does: XLA for each variable where a GPU is visible.
         self.jit_compile = bool(tf.config.list_physical_devices("GPU")) if jit_compile is None else jit_compile
-        label = type(self).__name__
-        layer_options = options.LayerOptions(
-            exclude_from_weight_decay,
-            exclude_from_layer_adaptation,
-            accumulation_steps,
-            layer_statistics,
-            jit_compile,
-            shard_updates,
-        )
-        self.accumulation_steps = accumulation_steps
+        self.accumulation_steps = layer_options.accumulation_steps
         named = {} if callable(self._learning_rate) else {"learning_rate": _tensor_variable(self._learning_rate)}
         micro_steps = None
         if layer_options.accumulates:
@@ -67,7 +40,7 @@ class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
             micro_steps = named["micro_steps"] = _tensor_variable(counter)
         self._micro_steps: Any = micro_steps
         self.updater = LayerwiseUpdater(rule, layer_options, self, micro_steps)
-        self.named_state = NamedState(label, iterations=_tensor_variable(self._iterations), **named)
+        self.named_state = NamedState(type(self).__name__, iterations=_tensor_variable(self._iterations), **named)
 
     def build(self, variables: Sequence[Any]) -> None:
         """Makes the state of all variables; later calls change nothing."""
@@ -177,6 +150,102 @@ class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
 def _tensor_variable(variable: Any) -> tf.Variable:
     """The tf.Variable within a keras.Variable; a tf.Variable as it is."""
     return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+class Wrapper(WrapperMixin, keras.optimizers.Optimizer):
+    """An optimizer of Keras 3 around another one: what `WrapperMixin` leaves to each Keras."""
+
+    def __init__(self, optimizer: Any) -> None:
+        own = type(self).__name__
+        keras_version.require_tensorflow(self, own)
+        self._check_inner(optimizer, keras, "keras2")
+        if optimizer.gradient_accumulation_steps:
+            raise ValueError(
+                f"{own}: gradient_accumulation_steps={optimizer.gradient_accumulation_steps} is Keras' own, which "
+                "fails under MirroredStrategy. Accumulate in the training step: optimizers.accumulate_gradients."
+            )
+        super().__init__(learning_rate=0.0, name=optimizer.name)
+        self.inner_optimizer = optimizer
+        # The gradients come exchanged: the sum over the replicas must not be taken again.
+        optimizer._all_reduce_sum_gradients = list
+        optimizer._gradients_are_reduced = True
+        self._gradients_are_reduced = False
+
+    # ---- One step -------------------------------------------------------------------------------
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        """Exchanges between the replicas what the wrapper is for, and updates the variables.
+
+        Args:
+          grads: list of gradients.
+          trainable_variables: list of their variables; those of `build` where left out.
+
+        Raises:
+          ValueError: the call is not in a replica's context.
+        """
+        self._check_in_replica("apply")
+        if trainable_variables is None:
+            trainable_variables = self.inner_optimizer._trainable_variables
+        elif not self.built:
+            with tf.init_scope():
+                self.build(trainable_variables)
+        pairs = self._present(zip(grads, trainable_variables))
+        if not pairs:
+            return
+        # Of each replica's own: the optimizer writes them into their variables as they are.
+        overwritten = [pair for pair in pairs if self._overwrite_variable_with_gradient(pair[1])]
+        pairs = [pair for pair in pairs if not self._overwrite_variable_with_gradient(pair[1])]
+        gradients, variables = [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
+        if not self._gradients_are_reduced:
+            gradients = self._received(gradients)
+        all_pairs = [*zip(gradients, variables), *overwritten]
+        self._apply_wrapped(
+            variables,
+            lambda: self.inner_optimizer.apply(
+                [gradient for gradient, _ in all_pairs], [variable for _, variable in all_pairs]
+            ),
+        )
+
+    @staticmethod
+    def _tensor_variable(variable: Any) -> tf.Variable:
+        return _tensor_variable(variable)
+
+    # ---- Attributes of the inner optimizer ------------------------------------------------------
+
+    def build(self, variables: Sequence[Any]) -> None:
+        """Makes the optimizer's state."""
+        self.inner_optimizer.build(variables)
+        self._trainable_variables = self.inner_optimizer._trainable_variables
+        self.built = True
+
+    def layer_statistics(self) -> dict[str, Any]:
+        """The optimizer's, where it has them; see `LAMB`."""
+        return self.inner_optimizer.layer_statistics()
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Keras' own method, of the optimizer."""
+        return self.inner_optimizer.scale_loss(loss)
+
+    # ---- Serialisation --------------------------------------------------------------------------
+
+    def get_config(self) -> dict[str, Any]:
+        return {"optimizer": keras.saving.serialize_keras_object(self.inner_optimizer), **self._options()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
+        config = dict(config)
+        optimizer = keras.saving.deserialize_keras_object(config.pop("optimizer"), custom_objects=custom_objects)
+        return cls(optimizer, **config)
+
+
+@keras.saving.register_keras_serializable("tfbigbatch")
+class Adasum(AdasumMixin, Wrapper):
+    __doc__ = AdasumMixin.__doc__
+
+
+@keras.saving.register_keras_serializable("tfbigbatch")
+class LocalSteps(LocalStepsMixin, Wrapper):
+    __doc__ = LocalStepsMixin.__doc__
 
 
 @keras.saving.register_keras_serializable(package="tfbigbatch")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tfbigbatch.optimizers import rules
-from tfbigbatch.optimizers.arguments import TABLES
+from tfbigbatch.optimizers.arguments import TABLES, LayerwiseArguments
 from tfbigbatch.optimizers.base import Rule
 from tfbigbatch.optimizers.ops import Tensor
-from tfbigbatch.optimizers.options import with_shared_arguments
+from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -84,3 +84,23 @@ class LAMB(Rule):
     def config(self) -> dict[str, Any]:
         bounds = self.trust_ratio_bounds
         return {**super().config(), "trust_ratio_bounds": list(bounds) if bounds else None}
+
+
+@with_rule(LAMB)
+class Optimizer:
+    """The constructor of `tfbigbatch.LAMB` in both Kerases; `DOCSTRING` explains it."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        *,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        weight_decay: Any = 0.0,
+        bias_correction: bool = True,
+        trust_ratio_bounds: tuple[float | None, float | None] | None = None,
+        pre_normalize: bool = False,
+        name: str = "LAMB",
+        **kwargs: Unpack[LayerwiseArguments],
+    ) -> None: ...

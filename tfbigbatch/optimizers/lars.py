@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tfbigbatch.optimizers import rules
-from tfbigbatch.optimizers.arguments import TABLES
+from tfbigbatch.optimizers.arguments import TABLES, LayerwiseArguments
 from tfbigbatch.optimizers.base import Rule
 from tfbigbatch.optimizers.ops import Tensor
-from tfbigbatch.optimizers.options import with_shared_arguments
+from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -68,3 +68,22 @@ class LARS(Rule):
 
         [velocity] = slots
         return cpu_kernels.lars(gradient, weight, velocity, **self.config(), **options)
+
+
+@with_rule(LARS)
+class Optimizer:
+    """The constructor of `tfbigbatch.LARS` in both Kerases; `DOCSTRING` explains it."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        *,
+        momentum: float = 0.9,
+        weight_decay: Any = 0.0,
+        eeta: float = 0.001,
+        epsilon: float = 0.0,
+        nesterov: bool = False,
+        form: str = "paper",
+        name: str = "LARS",
+        **kwargs: Unpack[LayerwiseArguments],
+    ) -> None: ...

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tfbigbatch.optimizers import matrices, orthogonalization, rules
-from tfbigbatch.optimizers.arguments import TABLES
+from tfbigbatch.optimizers.arguments import TABLES, LayerwiseArguments
 from tfbigbatch.optimizers.base import MatrixRule
 from tfbigbatch.optimizers.matrices import MatrixView
 from tfbigbatch.optimizers.ops import Tensor, of
-from tfbigbatch.optimizers.options import with_shared_arguments
+from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -174,3 +174,31 @@ class Muon(MatrixRule):
 
     def config(self) -> dict[str, Any]:
         return {**super().config(), "matrices": [list(pair) for pair in self.matrices]}
+
+
+@with_rule(Muon)
+class Optimizer:
+    """The constructor of `tfbigbatch.Muon` in both Kerases; `DOCSTRING` explains it."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.02,
+        *,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        newton_schulz_steps: int = 5,
+        coefficients: str = "quintic",
+        scale: str = "rms",
+        normuon_beta: float | None = None,
+        matrices: Any = (),
+        vectors: str = "adam",
+        vector_learning_rate_ratio: float = 1.0,
+        beta_1: float = 0.9,
+        beta_2: float = 0.99,
+        epsilon: float = 1e-8,
+        weight_decay: Any = 0.0,
+        product_dtype: str = "float32",
+        share_work: bool | None = None,
+        name: str = "Muon",
+        **kwargs: Unpack[LayerwiseArguments],
+    ) -> None: ...

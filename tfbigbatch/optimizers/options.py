@@ -11,7 +11,8 @@ from typing import Any, TypeVar, cast
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
-from tfbigbatch.optimizers.arguments import Argument, LayerwiseArgumentsKeras3, unknown
+from tfbigbatch.optimizers.arguments import KERAS3, Argument, LayerwiseArguments, unknown
+from tfbigbatch.optimizers.base import Rule
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 _Class = TypeVar("_Class", bound=type)
@@ -24,9 +25,6 @@ DESCRIPTION = (
 WRONG_KERAS = (
     "{0} was given {variable!r}, a variable of the other Keras: use tfbigbatch.optimizers.{other} for this model."
 )
-
-# Arguments of an optimizer of Keras 3 that are passed to Keras, or refused, without a check of their own.
-OF_KERAS3 = ("name", "gradient_accumulation_steps")
 
 _SHARED_ARGUMENTS = """exclude_from_weight_decay: {weight_decay}
       {layer_adaptation}accumulation_steps: micro-batches in a step, with any `fit`; or a schedule of them, from
@@ -67,12 +65,12 @@ class LayerOptions:
     accumulation_steps: int | AccumulationSchedule
     layer_statistics: bool
     jit_compile: bool | None
-    shard_updates: bool = False
+    shard_updates: bool
 
-    def __post_init__(self) -> None:
-        for name in ("exclude_from_weight_decay", "exclude_from_layer_adaptation"):
-            # Frozen: a checked copy replaces what was given.
-            object.__setattr__(self, name, exclusions.check_patterns(name, getattr(self, name)))
+    @classmethod
+    def taken_from(cls, arguments: dict[str, Any]) -> LayerOptions:
+        """The options among an optimizer's arguments, which are left with the others."""
+        return cls(**{each.name: arguments.pop(each.name, None) for each in dataclasses.fields(cls)})
 
     @property
     def accumulates(self) -> bool:
@@ -132,44 +130,84 @@ def check_gradient(label: str, name: str, gradient: Any, variable: Any) -> None:
         )
 
 
-def checked(
-    table: Mapping[str, Argument], positional: Sequence[str], others: Sequence[str] = ()
-) -> Callable[[_Init], _Init]:
-    """Decorator of an optimizer's `__init__`: checks every argument that comes, by name and value.
+def checked(table: Mapping[str, Argument], positional: Sequence[str]) -> Callable[[_Init], _Init]:
+    """Decorator of an `__init__`: checks every argument that comes, by name and value.
 
     Args:
       table: the arguments and their checks.
       positional: names of those that may come by position.
-      others: further arguments that are taken, and not checked here.
     """
-    known = {*positional, *table}
 
     def decorate(init: _Init) -> _Init:
         @functools.wraps(init)
         def checked_init(self: Any, *values: Any, **named: Any) -> None:
-            label = type(self).__name__
-            if len(values) > len(positional):
-                raise InputError(
-                    f"{label}: {', '.join(map(repr, values[len(positional) :]))} came without a name; only "
-                    f"{' and '.join(positional)} may. The others are {', '.join(sorted(known - set(positional)))}."
-                )
-            by_position = dict(zip(positional, values))
-            for name, value in named.items():
-                if name in by_position:
-                    raise InputError(f"{label}: {name} came twice, as {by_position[name]!r} and as {value!r}.")
-                if name not in known and name not in others:
-                    raise unknown(label, name, value, known)
-            given = {**by_position, **named}
-            init(
-                self,
-                **{
-                    name: table[name].check(label, name, value) if name in table else value
-                    for name, value in given.items()
-                },
-            )
+            init(self, **_given(type(self).__name__, table, positional, (), values, named))
 
-        checked_init.__signature__ = _whole_signature(init, table)  # type: ignore[attr-defined]
         return cast(_Init, checked_init)
+
+    return decorate
+
+
+def _given(
+    label: str,
+    table: Mapping[str, Argument],
+    positional: Sequence[str],
+    unchecked: Sequence[str],
+    values: Sequence[Any],
+    named: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The arguments by name, with what the checks of the table make of their values."""
+    known = {*positional, *table}
+    if len(values) > len(positional):
+        raise InputError(
+            f"{label}: {', '.join(map(repr, values[len(positional) :]))} came without a name; only "
+            f"{' and '.join(positional)} may. The others are {', '.join(sorted(known - set(positional)))}."
+        )
+    by_position = dict(zip(positional, values))
+    for name, value in named.items():
+        if name in by_position:
+            raise InputError(f"{label}: {name} came twice, as {by_position[name]!r} and as {value!r}.")
+        if name not in known and name not in unchecked:
+            raise unknown(label, name, value, known)
+    given = {**by_position, **named}
+    return {name: table[name].check(label, name, value) if name in table else value for name, value in given.items()}
+
+
+def with_rule(rule: type[Rule]) -> Callable[[_Class], _Class]:
+    """Class decorator: a constructor of this signature, which checks its arguments and makes a rule of its own.
+
+    The rule's fields are attributes of the optimizer, such as `LAMB.beta_1`. An optimizer of one Keras is of this class
+    first, then of its `LayerwiseOptimizer`, whose constructor gets the rule and the other arguments.
+    """
+
+    def attribute(name: str) -> property:
+        def change(optimizer: Any, value: Any) -> None:
+            own, label = optimizer.updater.rule, type(optimizer).__name__
+            if name in own.of_state and optimizer.updater.is_built:
+                raise InputError(
+                    f"{label}: {name} cannot be changed now: the state was made for {name}={getattr(own, name)!r}. "
+                    f"Give it to another {label}, or set it before the first step."
+                )
+            setattr(own, name, value)
+
+        return property(lambda optimizer: getattr(optimizer.updater.rule, name), change)
+
+    def decorate(optimizer: _Class) -> _Class:
+        names = [field.name for field in dataclasses.fields(rule)]  # type: ignore[arg-type]
+        init = optimizer.__init__  # type: ignore[misc]
+
+        @functools.wraps(init)
+        def made(self: Any, *values: Any, **named: Any) -> None:
+            table = {**rule.arguments, **self.of_keras}
+            given = {"name": rule.__name__, **{name: each.default for name, each in table.items()}}
+            given.update(_given(type(self).__name__, table, ["learning_rate"], self.unchecked, values, named))
+            super(optimizer, self).__init__(rule=rule(**{name: given.pop(name) for name in names}), **given)
+
+        made.__signature__ = _whole_signature(init, {**rule.arguments, **KERAS3})  # type: ignore[attr-defined]
+        optimizer.__init__ = made  # type: ignore[misc]
+        for name in names:
+            setattr(optimizer, name, attribute(name))
+        return optimizer
 
     return decorate
 
@@ -178,33 +216,10 @@ def _whole_signature(init: Callable[..., None], table: Mapping[str, Argument]) -
     """The signature of an `__init__` with the arguments of the table in place of its `**kwargs`, for editors."""
     found = inspect.signature(init)
     parameters = [each for each in found.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    types = {name: each.__forward_arg__ for name, each in LayerwiseArgumentsKeras3.__annotations__.items()}
+    types = {name: each.__forward_arg__ for name, each in LayerwiseArguments.__annotations__.items()}
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=types[name])
         for name, each in table.items()
         if name not in found.parameters
     ]
     return found.replace(parameters=parameters)
-
-
-def with_hyperparameters(rule: type) -> Callable[[_Class], _Class]:
-    """Class decorator: the fields of an optimizer's rule as attributes of the optimizer, such as `LAMB.beta_1`."""
-
-    def attribute(name: str) -> property:
-        def change(optimizer: Any, value: Any) -> None:
-            rule, label = optimizer.updater.rule, type(optimizer).__name__
-            if name in rule.of_state and optimizer.updater.is_built:
-                raise InputError(
-                    f"{label}: {name} cannot be changed now: the state was made for {name}={getattr(rule, name)!r}. "
-                    f"Give it to another {label}, or set it before the first step."
-                )
-            setattr(rule, name, value)
-
-        return property(lambda optimizer: getattr(optimizer.updater.rule, name), change)
-
-    def decorate(optimizer: _Class) -> _Class:
-        for field in dataclasses.fields(rule):
-            setattr(optimizer, field.name, attribute(field.name))
-        return optimizer
-
-    return decorate

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tfbigbatch.optimizers import blocks, matrices, matrix_roots, preconditioning, rules
-from tfbigbatch.optimizers.arguments import TABLES
+from tfbigbatch.optimizers.arguments import TABLES, LayerwiseArguments
 from tfbigbatch.optimizers.base import MatrixRule
 from tfbigbatch.optimizers.blocks import BlockView
 from tfbigbatch.optimizers.ops import Tensor, of
-from tfbigbatch.optimizers.options import with_shared_arguments
+from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -252,3 +252,34 @@ class Shampoo(MatrixRule):
 
     def config(self) -> dict[str, Any]:
         return {**super().config(), "matrices": [list(pair) for pair in self.matrices]}
+
+
+@with_rule(Shampoo)
+class Optimizer:
+    """The constructor of `tfbigbatch.Shampoo` in both Kerases; `DOCSTRING` explains it."""
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.1,
+        *,
+        beta_1: float = 0.9,
+        beta_2: float = 0.99,
+        nesterov: bool = True,
+        graft: str = "sgd",
+        eeta: float = 0.001,
+        epsilon: float = 1e-8,
+        weight_decay: Any = 0.0,
+        block_size: int = 128,
+        largest_side: int | None = 8192,
+        exponent: int = 4,
+        matrix_epsilon: float = 1e-5,
+        root_method: str | None = None,
+        root_every: int = 1,
+        graft_steps: int = 5,
+        matrices: Any = (),
+        vectors: str = "shampoo",
+        vector_learning_rate_ratio: float = 1.0,
+        share_work: bool | None = None,
+        name: str = "Shampoo",
+        **kwargs: Unpack[LayerwiseArguments],
+    ) -> None: ...

@@ -1,7 +1,7 @@
 """An optimizer around another one, which decides what the replicas exchange: Adasum, LocalSteps.
 
 `WrapperMixin` has the order of one step and what is the inner optimizer's, the same for Keras 2 and Keras 3;
-`wrapper_keras2.Wrapper` and `wrapper_keras3.Wrapper` join it to each Keras.
+`keras2.Wrapper` and `keras3_tensorflow.Wrapper` join it to each Keras.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import abc
 import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -29,6 +29,12 @@ class WrapperMixin(abc.ABC):
 
     inner_optimizer: Any
     _replica_check: ReplicaCheck
+    # All replicas apply the same gradients, and have the same state.
+    _exchanges_gradients: bool
+
+    if TYPE_CHECKING:
+        # Of `Wrapper`, which comes after the mixins of Adasum and LocalSteps.
+        def __init__(self, optimizer: Any) -> None: ...
 
     @abc.abstractmethod
     def _received(self, gradients: Sequence[Any]) -> list[tf.Tensor]:
@@ -46,9 +52,19 @@ class WrapperMixin(abc.ABC):
     def _options(self) -> dict[str, Any]:
         """The arguments beside the optimizer, for `get_config`."""
 
-    @abc.abstractmethod
     def aggregate_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """In a replica: what `_received` makes of the gradients, for loss scaling and callers that apply them later."""
+        """In a replica: what `_received` makes of the gradients, for loss scaling and callers that apply them later.
+
+        Where replicas keep gradients of their own, NaN on all of them if any has one that is not finite: loss scaling
+        asks on every replica.
+        """
+        pairs = self._present(grads_and_vars)
+        received = self._received([gradient for gradient, _ in pairs])
+        if not self._exchanges_gradients:
+            own = tf.add_n([tf.reduce_sum(tf.cast(gradient, tf.float32) * 0.0) for gradient in received])
+            everyone = tf.distribute.get_replica_context().all_reduce("SUM", own)
+            received = [gradient + tf.cast(everyone, gradient.dtype) for gradient in received]
+        return list(zip(received, (variable for _, variable in pairs)))
 
     # ---- State that each replica has of its own ---------------------------------------------------
 
@@ -83,9 +99,20 @@ class WrapperMixin(abc.ABC):
                 stacklevel=3,
             )
 
-    def _check_inner(self, optimizer: Any) -> None:
-        """Raises ValueError for an optimizer that no wrapper takes."""
+    def _check_inner(self, optimizer: Any, keras: Any, other: str) -> None:
+        """Raises ValueError for an optimizer that no wrapper takes.
+
+        Args:
+          optimizer: the inner one.
+          keras: the Keras that it must be of.
+          other: our module for the other Keras.
+        """
         name, own = type(optimizer).__name__, type(self).__name__
+        if not isinstance(optimizer, keras.optimizers.Optimizer):
+            raise ValueError(
+                f"{own} of {keras.__name__} was given {optimizer!r}; expected an optimizer of {keras.__name__}. For "
+                f"the other Keras: tfbigbatch.optimizers.{other}.{own}."
+            )
         if "LossScaleOptimizer" in [cls.__name__ for cls in type(optimizer).__mro__]:
             raise ValueError(
                 f"{own}({name}(...)): the gradients must be exchanged before the loss scale is taken out; write "
@@ -190,10 +217,3 @@ class ReplicaCheck(tf.train.experimental.PythonState):
                 f"would go on as another one. {SAVE_ALL} For the weights alone restore "
                 "tf.train.Checkpoint(model=model)."
             )
-
-
-def spread_not_finite(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """In a replica: the gradients, or NaN on all replicas where any has one that is not finite."""
-    own = tf.add_n([tf.reduce_sum(tf.cast(gradient, tf.float32) * 0.0) for gradient in gradients])
-    everyone = tf.distribute.get_replica_context().all_reduce("SUM", own)
-    return [gradient + tf.cast(everyone, gradient.dtype) for gradient in gradients]

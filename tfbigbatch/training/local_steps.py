@@ -10,7 +10,7 @@ import ml_collections
 import tf_keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers.local_steps import keras2
+from tfbigbatch.optimizers import keras2
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.training.callbacks.base import StepCallback
 from tfbigbatch.training.phases import Phase

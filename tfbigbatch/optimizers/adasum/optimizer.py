@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from tfbigbatch.optimizers import arguments, options
 from tfbigbatch.optimizers.adasum import exchange, rule
 from tfbigbatch.optimizers.replica_state import ReplicaState, assign_own
-from tfbigbatch.optimizers.wrapper import ReplicaCheck, WrapperMixin, spread_not_finite
+from tfbigbatch.optimizers.wrapper import ReplicaCheck, WrapperMixin
 
 # Optimizers with a step linear in the gradient but for a factor: there the two forms differ by the momentum alone.
 _OF_GRADIENTS = ("SGD", "LARS")
@@ -41,10 +42,9 @@ class AdasumMixin(WrapperMixin):
       ValueError: an argument cannot be used; or, at the first update, the replicas do not divide into groups.
     """
 
-    combine: str
-    group_size: int
-
-    def _set_adasum(self, optimizer: Any, combine: str | None, group_size: int) -> None:
+    @options.checked(arguments.ADASUM, ["optimizer", *arguments.ADASUM])
+    def __init__(self, optimizer: Any, combine: str | None = None, group_size: int = 1) -> None:
+        super().__init__(optimizer)
         name = type(optimizer).__name__
         if combine is None:
             combine = (
@@ -62,6 +62,7 @@ class AdasumMixin(WrapperMixin):
                 "(optimizers.accumulate_gradients), or take combine='updates'."
             )
         self.combine, self.group_size = combine, group_size
+        self._exchanges_gradients = combine == "gradients"
         self._replica_check = ReplicaCheck(self)
         if combine == "updates":
             # LARS and LAMB clip by the norm of the first replica's gradients, unless this is set.
@@ -93,15 +94,6 @@ class AdasumMixin(WrapperMixin):
         return {"combine": self.combine, "group_size": self.group_size}
 
     # ---- One step -------------------------------------------------------------------------------
-
-    def aggregate_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """The replicas' gradients combined; each replica's own where their updates are combined instead."""
-        pairs = self._present(grads_and_vars)
-        received = self._received([gradient for gradient, _ in pairs])
-        if self.combine == "updates":
-            # Loss scaling asks on every replica whether all gradients are finite.
-            received = spread_not_finite(received)
-        return list(zip(received, (variable for _, variable in pairs)))
 
     # AutoGraph has nothing to rewrite in either.
     @tf.autograph.experimental.do_not_convert

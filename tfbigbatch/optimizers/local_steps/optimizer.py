@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers import arguments, options
 from tfbigbatch.optimizers.checkpointing import NamedState, load_by_position
 from tfbigbatch.optimizers.local_steps.exchange import Groups, means
-from tfbigbatch.optimizers.local_steps.outer import Outer
-from tfbigbatch.optimizers.local_steps.rounds import RoundOptions, Rounds
+from tfbigbatch.optimizers.local_steps.rounds import OUTER_STEPS, RoundOptions, Rounds
 from tfbigbatch.optimizers.replica_state import ReplicaState, regrouped
-from tfbigbatch.optimizers.wrapper import ReplicaCheck, WrapperMixin, spread_not_finite
+from tfbigbatch.optimizers.wrapper import ReplicaCheck, WrapperMixin
 
 
 class LocalStepsMixin(WrapperMixin):
@@ -47,23 +48,26 @@ class LocalStepsMixin(WrapperMixin):
       ValueError: an argument cannot be used; or, at the first update, the replicas do not divide into groups.
     """
 
-    options: RoundOptions
-    group_size: int
-    rounds: Rounds | None
+    rounds: Rounds | None = None
     # `fit` ends with all changes combined; a trainer that calls `fit` for parts of a run does it at the run's end.
-    synchronizes_after_fit: bool
+    synchronizes_after_fit = True
+    _exchanges_gradients = False
+    _groups: Groups | None = None
 
-    def _set_local_steps(
+    @options.checked(arguments.LOCAL_STEPS, ["optimizer", "every"])
+    def __init__(
         self,
         optimizer: Any,
         every: int,
-        outer: str,
-        outer_learning_rate: float | None,
-        outer_momentum: float | None,
-        delay: int,
-        group_size: int,
-        data_parallel_steps: int,
+        *,
+        outer: str = "average",
+        outer_learning_rate: float | None = None,
+        outer_momentum: float | None = None,
+        delay: int = 0,
+        group_size: int = 1,
+        data_parallel_steps: int = 0,
     ) -> None:
+        super().__init__(optimizer)
         name = type(optimizer).__name__
         if optimizer.use_ema:
             raise InputError(
@@ -79,42 +83,50 @@ class LocalStepsMixin(WrapperMixin):
             raise InputError(
                 f"LocalSteps: data_parallel_steps={data_parallel_steps}; expected a multiple of every={every}."
             )
+        usual_rate, usual_momentum = OUTER_STEPS[outer]
         self.options = RoundOptions(
-            every, Outer.named(outer, outer_learning_rate, outer_momentum), delay, data_parallel_steps
+            every,
+            outer,
+            usual_rate if outer_learning_rate is None else outer_learning_rate,
+            usual_momentum if outer_momentum is None else outer_momentum,
+            delay,
+            data_parallel_steps,
         )
         self.group_size = group_size
-        self.rounds = None
-        self.synchronizes_after_fit = True
         self._round_state = NamedState(type(self).__name__)
-        self._groups: Groups | None = None
         self._replica_check = ReplicaCheck(self)
         # LARS and LAMB clip by the norm of the first replica's gradients, unless this is set.
         optimizer.replicas_differ = True
 
     def _options(self) -> dict[str, Any]:
-        return {
-            "every": self.options.every,
-            "outer": self.options.outer.name,
-            "outer_learning_rate": self.options.outer.learning_rate,
-            "outer_momentum": self.options.outer.momentum,
-            "delay": self.options.delay,
-            "group_size": self.group_size,
-            "data_parallel_steps": self.options.data_parallel_steps,
-        }
+        return {**dataclasses.asdict(self.options), "group_size": self.group_size}
 
-    def _build_rounds(self, variables: Sequence[Any]) -> None:
-        """Makes the state, of the trainable variables."""
+    def build(self, variables: Sequence[Any]) -> None:
+        """Makes the state of the optimizer and of the rounds.
+
+        Raises:
+          ValueError: there are no variables, as where Keras 3 reads a `.h5` file.
+        """
+        if not variables:
+            raise InputError(
+                "LocalSteps: there are no variables to build it for. Keras 3 restores no optimizer from a .h5 file: "
+                "save the model as .keras, or read it with load_model(path, compile=False) and compile it again."
+            )
+        super().build(variables)  # type: ignore[misc]
         if self.rounds is not None:
             return
         strategy = self.inner_optimizer._distribution_strategy
         self._groups = Groups(strategy, self.group_size)
-        if strategy.num_replicas_in_sync == self.group_size and self.options.outer.is_plain_mean:
+        if strategy.num_replicas_in_sync == self.group_size and self.options.is_plain_mean:
             # All take their steps together: there is nothing to combine.
             return
         tensors = [self._tensor_variable(variable) for variable in variables]
         self.rounds = Rounds(self.options, strategy, tensors, [variable.constraint for variable in variables])
         paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in variables]
         self.rounds.add_to(self._round_state, paths)
+        for index, variable in enumerate(self.rounds.variables):
+            # Keras 3 names a variable so in a .h5 file.
+            variable.path = f"local_steps/{index}"
 
     # ---- State ------------------------------------------------------------------------------------
 
@@ -212,13 +224,6 @@ class LocalStepsMixin(WrapperMixin):
             self.synchronize()
 
     # ---- One step -------------------------------------------------------------------------------
-
-    def aggregate_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """Each replica's own gradients, or its group's mean; NaN on all replicas where any has one not finite."""
-        pairs = self._present(grads_and_vars)
-        # Loss scaling asks on every replica whether all gradients are finite.
-        received = spread_not_finite(self._received([gradient for gradient, _ in pairs]))
-        return list(zip(received, (variable for _, variable in pairs)))
 
     @tf.autograph.experimental.do_not_convert
     def _received(self, gradients: Sequence[Any]) -> list[tf.Tensor]:

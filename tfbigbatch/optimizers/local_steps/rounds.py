@@ -14,18 +14,46 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.adasum import exchange as adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.local_steps import exchange
-from tfbigbatch.optimizers.local_steps.outer import Outer
 from tfbigbatch.optimizers.replica_state import regrouped
+
+# Learning rate and momentum of each outer step, unless they are given: DiLoCo's published numbers for 'nesterov'.
+OUTER_STEPS = {"average": (1.0, 0.0), "nesterov": (0.7, 0.9), "adasum": (1.0, 0.0)}
 
 
 @dataclasses.dataclass(frozen=True)
 class RoundOptions:
-    """The arguments of LocalSteps after their checks; see `optimizer.LocalStepsMixin`."""
+    """The arguments of LocalSteps after their checks; see `optimizer.LocalStepsMixin`.
+
+    The outer step is SGD with Nesterov momentum on minus the combined change, Douillard et al. 2023 (arXiv:2311.08105),
+    algorithm 1; with a learning rate of 1 and a momentum of 0 it takes over the combined change as it is.
+    """
 
     every: int
-    outer: Outer
+    outer: str
+    outer_learning_rate: float
+    outer_momentum: float
     delay: int
     data_parallel_steps: int
+
+    @property
+    def is_plain_mean(self) -> bool:
+        """True if the weights become the mean of the replicas', so that one replica's stay as they are."""
+        return self.outer_learning_rate == 1.0 and self.outer_momentum == 0.0
+
+    def outer_step(
+        self, start: tf.Tensor, change: tf.Tensor, velocity: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
+        """(The new weights, the new velocity) of one layer.
+
+        Args:
+          start: the weights at the start of the round.
+          change: the replicas' changes of them, combined.
+          velocity: that of the step before; None without momentum.
+        """
+        if velocity is None:
+            return start + self.outer_learning_rate * change, None
+        velocity = self.outer_momentum * velocity + change
+        return start + self.outer_learning_rate * (self.outer_momentum * velocity + change), velocity
 
 
 class Rounds:
@@ -62,7 +90,7 @@ class Rounds:
         # Local steps so far.
         self.steps = _new_state(strategy, variables[0], "local_steps", (), tf.int64)
         self.start = variables_like("start")
-        self.velocity = variables_like("velocity") if options.outer.momentum else []
+        self.velocity = variables_like("velocity") if options.outer_momentum else []
         # Of delay=1: each replica's change in the round before, and all of them combined, as far as it has arrived.
         self.own = variables_like("own_change") if options.delay else []
         self.arrived = variables_like("combined_change") if options.delay else []
@@ -122,7 +150,7 @@ class Rounds:
 
     def _step_to(self, index: int, variable: Any, start: Any, velocity: Any, change: tf.Tensor) -> None:
         """On a replica: the outer step of one layer, from the change of all."""
-        new, new_velocity = self.options.outer.step(
+        new, new_velocity = self.options.outer_step(
             tf.convert_to_tensor(start), change, None if velocity is None else tf.convert_to_tensor(velocity)
         )
         if velocity is not None:
@@ -136,7 +164,7 @@ class Rounds:
         return self.start[index], self.velocity[index] if self.velocity else None
 
     def _combined(self, changes: Sequence[Any]) -> list[Any]:
-        if self.options.outer.name == "adasum":
+        if self.options.outer == "adasum":
             return adasum.combined_of_replicas(self._strategy, changes)
         return exchange.means(self._strategy, changes)
 
