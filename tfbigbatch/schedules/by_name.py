@@ -8,7 +8,6 @@ from typing import Any
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
-from tfbigbatch.schedules import decays
 from tfbigbatch.utils import arguments
 
 # Each decay: its required and its optional fields.
@@ -22,6 +21,8 @@ DECAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mlperf_lars": ((), ()),
     "mlperf_gnmt": ((), ("remain", "interval")),
 }
+
+_GNMT_HALVINGS = 4
 
 # The check of each field. Steps are checked by `build`; a Recipe has them as durations.
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
@@ -110,13 +111,14 @@ def build(
     warmup_steps = arguments.integer("warmup_steps", warmup_steps, least=0)
     total_steps = arguments.integer("total_steps", total_steps, least=0)
     fields = check_decay(decay, _checked(fields, _STEP_CHECKS))
+    fields = {name: value for name, value in fields.items() if value is not None}
     classes = keras_version.module_for("tfbigbatch.schedules", keras)
     if warmup_steps > total_steps:
         raise InputError(
             f"the warm-up of {warmup_steps} steps is longer than the run of {total_steps}: "
             "lower schedule.warmup_epochs, train longer, or use a smaller batch."
         )
-    start = fields.pop("start", None) or 0
+    start = fields.get("start", 0)
     hold_steps = max(0, start - warmup_steps)
     if warmup_steps + hold_steps > total_steps:
         raise InputError(f"the decay starts at step {start}, past the run's end at {total_steps}. Start it earlier.")
@@ -133,27 +135,58 @@ def _decay(
     hold_steps: int,
     total_steps: int,
 ) -> Any:
-    """The schedule after the warm-up and the hold; None for a constant learning rate."""
-    left = total_steps - warmup_steps - hold_steps
+    """The schedule after the warm-up and the hold, made of Keras' own; None for a constant learning rate."""
+    left, end = max(1, total_steps - warmup_steps - hold_steps), fields.get("end", 0.0)
     if decay == "constant":
         return None
-    if decay == "linear":
-        return decays.polynomial(keras_schedules, peak, left, **fields)
-    if decay == "polynomial":
-        return decays.polynomial(keras_schedules, peak, left, **{"power": 2.0, **fields})
-    if decay == "cosine":
-        return decays.cosine(keras_schedules, peak, left, **fields)
-    if decay == "exponential":
-        return decays.exponential(keras_schedules, peak, fields.pop("every"), **fields)
+    if decay in ("linear", "polynomial"):
+        power = fields.get("power", 2.0) if decay == "polynomial" else 1.0
+        return keras_schedules.PolynomialDecay(peak, left, end_learning_rate=end, power=power)
     if decay == "mlperf_lars":
-        return decays.mlperf_lars(keras_schedules, peak, left)
+        steps = max(1, total_steps - warmup_steps - hold_steps + 1)
+        return keras_schedules.PolynomialDecay(peak, steps, end_learning_rate=1e-4, power=2.0)
+    if decay == "cosine":
+        # Half a cosine: Loshchilov & Hutter, arXiv:1608.03983.
+        return keras_schedules.CosineDecay(peak, left, alpha=end / peak if peak else 0.0)
+    if decay == "exponential":
+        staircase = fields.get("staircase", False)
+        return keras_schedules.ExponentialDecay(peak, fields["every"], fields["factor"], staircase=staircase)
+    factor, boundaries = fields.get("factor", 0.5), fields.get("boundaries")
     if decay == "mlperf_gnmt":
-        return decays.mlperf_gnmt(keras_schedules, peak, total_steps, warmup_steps, **fields)
-    boundaries = fields.pop("boundaries")
+        remain = fields.get("remain", 2 / 3)
+        boundaries = gnmt_halvings(total_steps, remain=remain, interval=fields.get("interval", 0.0))
+        if not warmup_steps < boundaries[0]:
+            raise InputError(
+                f"remain={remain} of {total_steps} steps is step {boundaries[0]}: expected the first halving after the "
+                f"warm-up of {warmup_steps}."
+            )
     inside = [boundary for boundary in boundaries if boundary <= warmup_steps]
     if inside:
         raise InputError(
             f"the boundary at step {inside[0]} lies inside the warm-up of {warmup_steps} steps: warm up "
             "shorter, or move the boundary."
         )
-    return decays.multi_step(keras_schedules, peak, [each - warmup_steps for each in boundaries], **fields)
+    if list(boundaries) != sorted(set(boundaries)):
+        raise InputError(f"boundaries={list(boundaries)} of a multi_step decay: expected them increasing.")
+    # Keras drops after the step at a boundary; ours at it, as the other decays count.
+    return keras_schedules.PiecewiseConstantDecay(
+        [float(boundary - warmup_steps) - 0.5 for boundary in boundaries],
+        [peak * factor**drops for drops in range(len(boundaries) + 1)],
+    )
+
+
+def gnmt_halvings(total_steps: int, *, remain: float, interval: float) -> list[int]:
+    """The four steps, counted from the run's first, at which MLPerf's GNMT halves its learning rate.
+
+    NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: its options are remain_steps, 0.666
+    by default, decay_interval, decay_steps of 4 and decay_factor of 0.5. Where the run is longer,
+    the last learning rate is kept.
+
+    Args:
+      total_steps: steps in the run.
+      remain: fraction of the run before the first halving.
+      interval: fraction of the run between halvings; 0 to spread them evenly over the rest.
+    """
+    first = int(remain * total_steps)
+    distance = int(interval * total_steps) if interval else (total_steps - first) // _GNMT_HALVINGS
+    return [first + halving * max(1, distance) for halving in range(_GNMT_HALVINGS)]

@@ -8,28 +8,29 @@ from tfbigbatch.schedules.phased import PhasedSchedules, RescaledSchedules
 from tfbigbatch.schedules.warmup import WarmupSchedule
 
 keras_schedules = tf_keras.optimizers.schedules
-_registered = tf_keras.saving.register_keras_serializable
+_registered = tf_keras.saving.register_keras_serializable("tfbigbatch")
 
 
-@_registered("tfbigbatch")
-class GradualWarmup(WarmupSchedule, tf_keras.optimizers.schedules.LearningRateSchedule):
+class _OfKeras(tf_keras.optimizers.schedules.LearningRateSchedule):
     keras_schedules = keras_schedules
     ops = tf
 
 
-@_registered("tfbigbatch")
-class AdjustableWarmup(AdjustableSchedule, tf_keras.optimizers.schedules.LearningRateSchedule):
-    keras_schedules = keras_schedules
-    ops = tf
+@_registered
+class GradualWarmup(WarmupSchedule, _OfKeras):
+    __doc__ = WarmupSchedule.__doc__
 
 
-@_registered("tfbigbatch")
-class PhasedSchedule(PhasedSchedules, tf_keras.optimizers.schedules.LearningRateSchedule):
-    keras_schedules = keras_schedules
-    ops = tf
+@_registered
+class AdjustableWarmup(AdjustableSchedule, _OfKeras):
+    __doc__ = AdjustableSchedule.__doc__
 
 
-@_registered("tfbigbatch")
-class RescaledSchedule(RescaledSchedules, tf_keras.optimizers.schedules.LearningRateSchedule):
-    keras_schedules = keras_schedules
-    ops = tf
+@_registered
+class PhasedSchedule(PhasedSchedules, _OfKeras):
+    __doc__ = PhasedSchedules.__doc__
+
+
+@_registered
+class RescaledSchedule(RescaledSchedules, _OfKeras):
+    __doc__ = RescaledSchedules.__doc__

@@ -7,11 +7,11 @@ from typing import Any
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
-from tfbigbatch.schedules.warmup import check_schedule
+from tfbigbatch.schedules.warmup import ScheduleMixin
 from tfbigbatch.utils import arguments
 
 
-class PhasedSchedules:
+class PhasedSchedules(ScheduleMixin):
     """Several schedules, one after the other.
 
     Args:
@@ -23,10 +23,6 @@ class PhasedSchedules:
         Keras.
     """
 
-    # Keras' module of schedules, and the module of its tensors' functions; set by the class for each Keras.
-    keras_schedules: Any = None
-    ops: Any = None
-
     def __init__(self, schedules: Sequence[Any], steps: Sequence[int]) -> None:
         super().__init__()
         schedules, steps = arguments.items("schedules", schedules), arguments.items("steps", steps)
@@ -35,9 +31,7 @@ class PhasedSchedules:
                 f"phases of {steps} steps for {len(schedules)} schedules: expected one number of steps for each, and "
                 "at least one schedule."
             )
-        self.schedules = [
-            check_schedule(f"schedules[{index}]", each, self.keras_schedules) for index, each in enumerate(schedules)
-        ]
+        self.schedules = [self._checked(f"schedules[{index}]", each) for index, each in enumerate(schedules)]
         self.steps = arguments.integers("steps", steps, least=1)
 
     def __call__(self, step: Any) -> Any:
@@ -55,10 +49,7 @@ class PhasedSchedules:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> PhasedSchedules:
-        schedules = [
-            cls.keras_schedules.deserialize(each) if isinstance(each, dict) else each for each in config["schedules"]
-        ]
-        return cls(schedules, config["steps"])
+        return cls([cls._made(each) for each in config["schedules"]], config["steps"])
 
 
 def in_phases(schedules: Sequence[Any], steps: Sequence[int], keras: str | None = None) -> Any:
@@ -79,7 +70,7 @@ def in_phases(schedules: Sequence[Any], steps: Sequence[int], keras: str | None 
     return phased if len(phased.schedules) > 1 else phased.schedules[0]
 
 
-class RescaledSchedules:
+class RescaledSchedules(ScheduleMixin):
     """`factor * schedule(start + pace * step)`: a step here is `pace` steps of the schedule.
 
     Where the batch becomes k times as large at step `start` of a schedule, each step sees k times as many examples:
@@ -95,13 +86,9 @@ class RescaledSchedules:
       ValueError: a number is out of range, or the schedule is not of this Keras.
     """
 
-    # Keras' module of schedules, and the module of its tensors' functions; set by the class for each Keras.
-    keras_schedules: Any = None
-    ops: Any = None
-
     def __init__(self, schedule: Any, start: float = 0.0, pace: float = 1.0, factor: float = 1.0) -> None:
         super().__init__()
-        self.schedule = check_schedule("schedule", schedule, self.keras_schedules)
+        self.schedule = self._checked("schedule", schedule)
         self.start = arguments.number("start", start, least=0)
         self.pace = arguments.number("pace", pace, above=0)
         self.factor = arguments.number("factor", factor, least=0)
@@ -115,10 +102,7 @@ class RescaledSchedules:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> RescaledSchedules:
-        schedule = config["schedule"]
-        if isinstance(schedule, dict):
-            schedule = cls.keras_schedules.deserialize(schedule)
-        return cls(schedule, config["start"], config["pace"], config["factor"])
+        return cls(**{**config, "schedule": cls._made(config["schedule"])})
 
 
 def rescale(

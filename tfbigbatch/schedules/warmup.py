@@ -28,25 +28,30 @@ def exponential_warmup(step: Any, peak: float, warmup_steps: int) -> Any:
 WARMUP_SHAPES: dict[str, Callable[..., Any]] = {"linear": linear_warmup, "exponential": exponential_warmup}
 
 
-def check_schedule(name: str, schedule: Any, keras_schedules: Any) -> Any:
-    """The schedule itself.
+class ScheduleMixin:
+    """The parts of a schedule that depend on its Keras; its class for a Keras sets them."""
 
-    Args:
-      keras_schedules: the module of schedules of the Keras that it must be of.
+    # Keras' module of schedules, and the module of its tensors' functions.
+    keras_schedules: Any
+    ops: Any
 
-    Raises:
-      ValueError: it is not a schedule of that Keras.
-    """
-    kind = keras_schedules.LearningRateSchedule
-    if not isinstance(schedule, kind):
-        raise InputError(
-            f"{name}={schedule!r} is not a {kind.__module__}.{kind.__name__}: take a schedule of the Keras that the "
-            "optimizer is for."
-        )
-    return schedule
+    def _checked(self, name: str, schedule: Any) -> Any:
+        """The schedule itself; raises ValueError if it is not one of this Keras."""
+        kind = self.keras_schedules.LearningRateSchedule
+        if not isinstance(schedule, kind):
+            raise InputError(
+                f"{name}={schedule!r} is not a {kind.__module__}.{kind.__name__}: take a schedule of the Keras that "
+                "the optimizer is for."
+            )
+        return schedule
+
+    @classmethod
+    def _made(cls, config: Any) -> Any:
+        """The schedule of a config of Keras; None, and a schedule, as they are."""
+        return cls.keras_schedules.deserialize(config) if isinstance(config, dict) else config
 
 
-class WarmupSchedule:
+class WarmupSchedule(ScheduleMixin):
     """A gradual warm-up to a peak learning rate, followed by another schedule.
 
     Raises the learning rate over `warmup_steps` steps, linearly from 0 (Goyal et al. 2017, arXiv:1706.02677,
@@ -57,15 +62,11 @@ class WarmupSchedule:
       warmup_steps: in optimizer steps; 0 means no warm-up.
       after: the schedule of the same Keras that follows, counted from the end of the hold; None keeps the peak.
       hold_steps: in optimizer steps, 0 or more.
-      warmup_shape:, one of WARMUP_SHAPES: 'linear' or 'exponential'.
+      warmup_shape: one of WARMUP_SHAPES: 'linear' or 'exponential'.
 
     Raises:
       ValueError: an argument is out of range, the shape is unknown, or `after` is not a schedule of this Keras.
     """
-
-    # Keras' module of schedules, and the module of its tensors' functions; set by the class for each Keras.
-    keras_schedules: Any = None
-    ops: Any = None
 
     def __init__(
         self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, warmup_shape: str = "linear"
@@ -73,7 +74,7 @@ class WarmupSchedule:
         super().__init__()
         self.peak = arguments.number("peak", peak, least=0)
         self.warmup_steps = arguments.integer("warmup_steps", warmup_steps, least=0)
-        self.after = None if after is None else check_schedule("after", after, self.keras_schedules)
+        self.after = None if after is None else self._checked("after", after)
         self.hold_steps = arguments.integer("hold_steps", hold_steps, least=0)
         self.warmup_shape = arguments.one_of("warmup_shape", warmup_shape, WARMUP_SHAPES)
 
@@ -103,7 +104,4 @@ class WarmupSchedule:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> WarmupSchedule:
-        after = config["after"]
-        if isinstance(after, dict):
-            config = {**config, "after": cls.keras_schedules.deserialize(after)}
-        return cls(**config)
+        return cls(**{**config, "after": cls._made(config["after"])})

@@ -18,7 +18,7 @@ import ml_collections
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.scaling import Recipe
-from tfbigbatch.schedules import decays
+from tfbigbatch.schedules import by_name
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -130,7 +130,7 @@ def _bert_settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any,
 def _gnmt_settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
     examples = task.train.examples_in_epoch(config.batch_size)
     schedule = config.schedule
-    halvings = decays.gnmt_halvings(recipe.total_steps(examples), remain=schedule.remain, interval=schedule.interval)
+    halvings = by_name.gnmt_halvings(recipe.total_steps(examples), remain=schedule.remain, interval=schedule.interval)
     return {
         "opt_name": "adam",
         "opt_base_learning_rate": recipe.learning_rate,
