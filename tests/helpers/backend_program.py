@@ -106,20 +106,22 @@ def steps():
     found = {}
     for name in ("lars", "lamb", "muon"):
         optimizer, model = OPTIMIZERS[name](), small_model()
-        optimizer.build(model.trainable_variables)
         if keras.config.backend() == "jax" and name != "lars":
+            optimizer.build(model.trainable_variables)
             values = steps_without_state(optimizer, model.trainable_variables)
             found.update({f"steps {name}/{index}": np.asarray(value) for index, value in enumerate(values)})
         else:
-            steps_with_state(optimizer, model.trainable_variables)
-            found.update(weights(f"steps {name}", model))
+            found.update(weights(f"steps {name}", steps_with_state(optimizer, model)))
     return found
 
 
-def steps_with_state(optimizer, variables):
-    for number in range(4):
-        gradients = gradients_of_step(number, [variable.shape for variable in variables])
+def steps_with_state(optimizer, model, count=4):
+    """The model after so many steps of given gradients."""
+    optimizer.build(model.trainable_variables)
+    for number in range(count):
+        gradients = gradients_of_step(number, [variable.shape for variable in model.trainable_variables])
         optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in gradients])
+    return model
 
 
 def steps_without_state(optimizer, variables):
@@ -193,16 +195,6 @@ def gradients_of_step(number, shapes):
     return [random.normal(size=shape).astype("float32") for shape in shapes]
 
 
-def our_steps(optimizer):
-    """The model after twelve steps of given gradients."""
-    model = small_model()
-    optimizer.build(model.trainable_variables)
-    for number in range(STEPS):
-        gradients = gradients_of_step(number, [variable.shape for variable in model.trainable_variables])
-        optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in gradients])
-    return model
-
-
 def of_torch():
     """Twelve steps at a falling learning rate, beside torch.optim's."""
     import unittest.mock
@@ -240,7 +232,7 @@ def of_torch():
             with unittest.mock.patch.object(torch.Tensor, "bfloat16", torch.Tensor.clone):
                 other.step()
         found.update({f"optim {name}/{index}": each.detach().cpu().numpy() for index, each in zip(indices, values)})
-        found.update(weights(f"beside optim {name}", our_steps(ours)))
+        found.update(weights(f"beside optim {name}", steps_with_state(ours, small_model(), STEPS)))
     return found
 
 

@@ -1,4 +1,4 @@
-"""LocalSteps on a quadratic of each replica's own, and the same in NumPy."""
+"""LocalSteps, or Adasum, on a quadratic of each replica's own, and LocalSteps in NumPy."""
 
 import numpy as np
 import tensorflow as tf
@@ -21,13 +21,13 @@ def learning_rate(step):
 class Quadratic:
     """A variable of each replica, under its own loss, and an optimizer that trains it."""
 
-    def __init__(self, strategy, keras_version, options, inner=None):
+    def __init__(self, strategy, keras_version, options, inner=None, name="LocalSteps"):
         self.strategy = strategy
         keras = KERAS[keras_version]
         with self.strategy.scope():
             [self.weight] = make_variables(keras_version, {"kernel": np.ones(3)})
             inner = inner or (lambda: keras.optimizers.SGD(0.1, momentum=0.9))
-            self.optimizer = make(keras_version, "LocalSteps", optimizer=inner(), **options)
+            self.optimizer = make(keras_version, name, optimizer=inner(), **options)
             self.optimizer.build([self.weight])
         self.step = tf.function(self._step)
 

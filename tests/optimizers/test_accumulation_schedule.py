@@ -16,29 +16,28 @@ RAMP = BatchRamp(
 SCHEDULE = AccumulationSchedule([1, 2, 3, 4], [3, 2, 3, 2])
 
 
-def model_of(keras_version, optimizer, strategy=None, dtype="float64", **compile_arguments):
+def model_of(keras_version, optimizer, strategy=None, **compile_arguments):
     keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)
     with (strategy or tf.distribute.get_strategy()).scope():
         layers = [
-            keras.layers.Input((4,), dtype=dtype),
-            keras.layers.Dense(6, activation="tanh", dtype=dtype),
-            keras.layers.Dense(2, dtype=dtype),
+            keras.layers.Input((4,), dtype="float64"),
+            keras.layers.Dense(6, activation="tanh", dtype="float64"),
+            keras.layers.Dense(2, dtype="float64"),
         ]
         model = keras.Sequential(layers)
         model.compile(optimizer(), loss="mse", **{"jit_compile": False, **compile_arguments})
     return model
 
 
-def data(dtype="float64"):
+def data():
     random = np.random.RandomState(0)
-    return random.normal(size=(2 * SIZE, 4)).astype(dtype), random.normal(size=(2 * SIZE, 2)).astype(dtype)
+    return random.normal(size=(2 * SIZE, 4)), random.normal(size=(2 * SIZE, 2))
 
 
-def fit(model, first=0, last=24, dtype="float64"):
-    """Micro-batches [first, last) of the run, in their order."""
-    x, y = (each[first * MICRO : last * MICRO] for each in data(dtype))
-    model.fit(x, y, batch_size=MICRO, shuffle=False, verbose=0)
+def fit(model):
+    """The run in micro-batches, in their order."""
+    model.fit(*data(), batch_size=MICRO, shuffle=False, verbose=0)
     return model
 
 
@@ -102,43 +101,6 @@ def test_the_same_wherever_it_runs(keras_version, where, name):
         run_eagerly=where == "eager",
     )
     assert_same_weights(fit(parts), whole, rtol=1e-5, atol=1e-6)
-
-
-@both_versions
-def test_a_checkpoint_in_the_middle_of_an_accumulation(keras_version, tmp_path):
-    before = 11  # micro-batches: the second of three
-
-    def new():
-        optimizer = lambda: optimizer_of(keras_version, "LAMB", SCHEDULE)
-        return model_of(keras_version, optimizer, dtype="float32", run_eagerly=True)
-
-    def checkpoint(model):
-        model.optimizer.build(model.trainable_variables)
-        return tf.train.Checkpoint(model=model, optimizer=model.optimizer)
-
-    whole = fit(new(), dtype="float32")
-    first = fit(new(), last=before, dtype="float32")
-    path = checkpoint(first).write(str(tmp_path / "middle"))
-    resumed = new()
-    checkpoint(resumed).read(path).assert_consumed()
-    fit(resumed, first=before, dtype="float32")
-    assert_same_weights(resumed, whole, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("keras_version, suffix", [("keras3", "keras"), ("tf_keras", "keras"), ("tf_keras", "h5")])
-def test_saved_and_loaded_with_the_model(keras_version, suffix, tmp_path):
-    # tf_keras reads none of this package's learning-rate schedules from `.h5`.
-    rate = {"learning_rate": 0.01} if suffix == "h5" else {}
-    model = model_of(keras_version, lambda: optimizer_of(keras_version, "LAMB", SCHEDULE, **rate), dtype="float32")
-    fit(model, last=11, dtype="float32")
-    path = str(tmp_path / f"model.{suffix}")
-    model.save(path)
-    loaded = KERAS[keras_version].models.load_model(path)
-    assert loaded.optimizer.accumulation_steps == SCHEDULE
-    for each in (model, loaded):
-        fit(each, first=11, dtype="float32")
-    assert_same_weights(loaded, model, rtol=0, atol=0)
-    assert int(loaded.optimizer.iterations) == 10
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.helpers.keras_versions import (
     state_by_name,
     variables,
 )
-from tfbigbatch.optimizers import restore_from_saved_model
+from tfbigbatch.optimizers import AccumulationSchedule, restore_from_saved_model
 
 # Without the second that tracing takes: states are the same.
 fitted = functools.partial(keras_versions.fitted, run_eagerly=True)
@@ -38,16 +38,21 @@ def saved(model, tmp_path):
     return tf.train.Checkpoint(model=model, optimizer=model.optimizer).write(str(tmp_path / "checkpoint"))
 
 
-# Shampoo's checkpoint lies between two computations of the roots.
-RESTORED = [("LAMB", {}), ("Shampoo", {"root_every": 2, "graft_steps": 3, "block_size": 2})]
+# By the steps of 5 + 3 micro-batches: the checkpoint lies between two of a step, and Shampoo's also between two
+# computations of the roots.
+RESTORED = [
+    ("LAMB", {"accumulation_steps": 2}, 4),
+    ("Shampoo", {"accumulation_steps": 2, "root_every": 2, "graft_steps": 3, "block_size": 2}, 4),
+    ("LAMB", {"accumulation_steps": AccumulationSchedule([1, 2], [2, 9])}, 5),
+]
 
 
 @both_versions
-@pytest.mark.parametrize("name, options", RESTORED)
+@pytest.mark.parametrize("name, options, steps", RESTORED)
 @pytest.mark.parametrize("built_before", [True, False])
-def test_a_restored_optimizer_goes_on_as_if_never_stopped(keras_version, name, options, built_before, tmp_path):
+def test_a_restored_optimizer_goes_on_as_if_never_stopped(keras_version, name, options, steps, built_before, tmp_path):
     def optimizer():
-        return make(keras_version, name, learning_rate=0.02, accumulation_steps=2, use_ema=True, **options)
+        return make(keras_version, name, learning_rate=0.02, use_ema=True, **options)
 
     model = fitted(keras_version, optimizer, steps=5)
     path = saved(model, tmp_path)
@@ -59,8 +64,7 @@ def test_a_restored_optimizer_goes_on_as_if_never_stopped(keras_version, name, o
     tf.train.Checkpoint(model=other, optimizer=other.optimizer).restore(path)
     for ours, theirs in zip(continued(model), continued(other)):
         np.testing.assert_array_equal(ours, theirs)
-    # 5 + 3 micro-batches, two to an update; the checkpoint lay between the two of one.
-    assert int(other.optimizer.iterations) == 4
+    assert int(other.optimizer.iterations) == steps
     averages = [model.optimizer._model_variables_moving_average, other.optimizer._model_variables_moving_average]
     for ours, theirs in zip(*averages):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())

@@ -10,12 +10,17 @@ from tests.helpers.keras_versions import KERAS, applied, both_versions, fitted, 
 from tests.helpers.keras_versions import OPTIMIZERS as CLASSES
 from tests.helpers.optimizers_in_numpy import lamb_run, lars_run
 from tfbigbatch.keras_version import MODULES
+from tfbigbatch.optimizers import AccumulationSchedule
 
 OPTIMIZERS = [
     ("LARS", {"learning_rate": 0.5, "weight_decay": 0.01, "eeta": 0.05}),
     ("LAMB", {"learning_rate": 0.02, "weight_decay": 0.01}),
 ]
-WITH_MUON = [*OPTIMIZERS, ("Muon", {"learning_rate": 0.02, "normuon_beta": 0.9, "matrices": [["hidden", "matrix"]]})]
+SAVED = [
+    *OPTIMIZERS,
+    ("Muon", {"learning_rate": 0.02, "normuon_beta": 0.9, "matrices": [["hidden", "matrix"]]}),
+    ("LAMB", {"learning_rate": 0.02, "accumulation_steps": AccumulationSchedule([1, 2], [2, 9])}),
+]
 both_optimizers = pytest.mark.parametrize("name, arguments", OPTIMIZERS)
 
 
@@ -97,15 +102,16 @@ def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(keras_version):
 
 
 @both_versions
-@pytest.mark.parametrize("name, arguments", WITH_MUON)
+@pytest.mark.parametrize("name, arguments", SAVED)
 def test_a_saved_model_goes_on_as_if_never_stopped(keras_version, name, arguments, tmp_path):
     options = {"exclude_from_weight_decay": ["bias"], "jit_compile": name == "LARS"}
     model = fitted(keras_version, lambda: make(keras_version, name, **arguments, **options), steps=5)
-    formats = [tmp_path / "model.keras"] + ([tmp_path / "saved_model"] if keras_version == "tf_keras" else [])
+    names = ["model.keras", "model.h5", "saved_model"] if keras_version == "tf_keras" else ["model.keras"]
+    formats = [tmp_path / each for each in names]
     for path in formats:
         model.save(path)
     loaded = [KERAS[keras_version].models.load_model(path) for path in formats]
-    for each, path in zip(loaded[1:], formats[1:]):
+    for each, path in zip(loaded[2:], formats[2:]):
         tfbigbatch.optimizers.restore_from_saved_model(each, str(path))
     x, y = np.ones([32, 4], "float32"), np.ones([32, 1], "float32")
     for each in (model, *loaded):

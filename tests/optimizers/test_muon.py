@@ -237,9 +237,6 @@ def test_matrices_have_one_slot_and_vectors_two(keras_version):
     assert shapes == sorted([*momenta, *moments, (1, 4), (1, 8), (4, 2)])
 
 
-# ---- Replicas ---------------------------------------------------------------------------------
-
-
 # ---- Treatments, when the variables are known -------------------------------------------------
 
 

@@ -130,7 +130,7 @@ def test_extreme_gradients_and_weights(keras_version, name, compiled):
 @both_versions
 @pytest.mark.parametrize(
     "name",
-    # The roots of Shampoo take ten seconds to compile; tests/optimizers/test_sharing.py has them on replicas.
+    # The roots of Shampoo take ten seconds to compile; tests/optimizers/test_sharded_updates.py has them on replicas.
     [pytest.param(name, marks=[pytest.mark.slow] * (name == "shampoo")) for name in optimizers.names()],
 )
 @pytest.mark.parametrize("way", ["xla", "2 replicas", pytest.param("4 replicas", marks=pytest.mark.slow)])

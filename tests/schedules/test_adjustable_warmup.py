@@ -29,11 +29,8 @@ def test_the_formula(keras_version, gain):
 
 @pytest.mark.parametrize("decay", schedules.DECAYS)
 def test_a_gain_of_one_is_the_plan_of_each_decay(decay):
-    assert_same_rates(made(decay))
-
-
-def assert_same_rates(plan):
     """Bit by bit, compiled or not."""
+    plan = made(decay)
     adjustable = make_adjustable(plan)
     steps = tf.range(110, dtype=tf.int64)
     for compiled in (False, True):

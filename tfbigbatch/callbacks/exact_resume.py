@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,20 +25,6 @@ from tfbigbatch.utils.home import expanded
 _ARRAYS = "callbacks.npz"
 _ITERATOR = "iterator"
 _ADVICE = "Put back what the training began with, or give another directory to begin anew."
-
-
-def _releases_if_refused(begin: Callable[..., None]) -> Callable[..., None]:
-    """Makes a method leave the directory to other processes where it raises: then there is no end of training."""
-
-    @functools.wraps(begin)
-    def wrapped(self: ExactResumeMixin, logs: Any = None) -> None:
-        try:
-            begin(self, logs)
-        except BaseException:
-            self._snapshots.release()
-            raise
-
-    return wrapped
 
 
 class ExactResumeMixin:
@@ -163,7 +148,7 @@ class ExactResumeMixin:
                     f"{type(self).__name__}.data: tf.data gives batches of features, labels and weights "
                     "itself; leave y, sample_weight, batch_size and drop_remainder out."
                 )
-            self._data = fit_data.of_pipeline(x, steps_per_epoch, self._is_saved_at, self._folder_for_iterators)
+            self._data = fit_data.of_pipeline(x, steps_per_epoch, self._is_saved_at)
             return self._data
         if steps_per_epoch is not None:
             raise InputError(f"{type(self).__name__}.data: steps_per_epoch is for tf.data; leave it out.")
@@ -180,7 +165,6 @@ class ExactResumeMixin:
 
     # ---- Of Keras' fit ----------------------------------------------------------------------------
 
-    @_releases_if_refused
     def on_train_begin(self, logs: Any = None) -> None:
         hooks = keras_fit.callback_list(self)
         if any(isinstance(each, ExactResumeMixin) and each is not self for each in hooks.callbacks):
@@ -193,10 +177,18 @@ class ExactResumeMixin:
             hooks.callbacks.remove(self)
         self._forget_training()
         self._hooks = hooks
-        data = self._checked_data()
+        try:
+            self._resume(self._checked_data())
+        except BaseException:
+            # There is no end of training, which would leave the directory to other processes.
+            self._snapshots.release()
+            raise
+
+    def _resume(self, data: fit_data.FitData) -> None:
+        """Reads the newest snapshot, where there is one, and tells Keras and the data where the training is."""
         self._check_steps(data)
         for other in self._others:
-            if not any(other is each for each in hooks.callbacks):
+            if not any(other is each for each in self._hooks.callbacks):
                 raise InputError(
                     f"{type(self).__name__}: {type(other).__name__} is not among the callbacks of fit; give it there "
                     "too."
@@ -208,7 +200,8 @@ class ExactResumeMixin:
             self._check_found(data)
             self._history = list(self._found["history"])
             self._epoch, self._step = self._found["epoch"], self._found["step_in_epoch"]
-        data.stream.begin(self._position(), self._saved_iterator())
+        saved = None if self._found is None else os.path.join(self._folder(), _ITERATOR)
+        data.stream.begin(self._position(), saved)
         if (not self.model.built or self._step) and keras_fit.has_call(self.model):
             self._build(data)
         self._roots = self._other_roots()
@@ -258,7 +251,6 @@ class ExactResumeMixin:
         if self._is_chief():
             self._snapshots.write_status({"status": "done", "epochs": self.params.get("epochs")})
             self._snapshots.release()
-        self._checked_data().stream.close()
         self._state = None
 
     # ---- The beginning ----------------------------------------------------------------------------
@@ -335,9 +327,16 @@ class ExactResumeMixin:
             self._state = self._new_state()
 
     def _restore(self) -> None:
-        assert self._state is not None
+        assert self._state is not None and self._found is not None
         self._state.restore(self._folder())
-        self._restore_others()
+        kept, classes = self._found["callbacks"], [type(other).__name__ for other in self._others]
+        if [each["class"] for each in kept] != classes:
+            there = ", ".join(each["class"] for each in kept) or "none"
+            self._warn(f"callbacks are {', '.join(classes) or 'none'}, and were {there}: their counters begin again")
+            return
+        for other, each in zip(self._others, kept):
+            vars(other).update(each["counters"])
+        restore_arrays(os.path.join(self._folder(), _ARRAYS), self._others)
 
     def _newest(self) -> dict[str, Any] | None:
         """The manifest of the snapshot to resume from, the same on all workers."""
@@ -503,19 +502,6 @@ class ExactResumeMixin:
         if not self._snapshots.status() or self._found is None and self._snapshots.status().get("status") == "done":
             self._snapshots.write_status({"status": "running"})
 
-    def _restore_others(self) -> None:
-        if self._found is None:
-            return
-        kept = self._found["callbacks"]
-        classes = [type(other).__name__ for other in self._others]
-        if [each["class"] for each in kept] != classes:
-            there = ", ".join(each["class"] for each in kept) or "none"
-            self._warn(f"callbacks are {', '.join(classes) or 'none'}, and were {there}: their counters begin again")
-            return
-        for other, each in zip(self._others, kept):
-            vars(other).update(each["counters"])
-        restore_arrays(os.path.join(self._folder(), _ARRAYS), self._others)
-
     def _restore_history(self) -> None:
         history = getattr(self.model, "history", None)
         if history is None or not self._history:
@@ -538,15 +524,6 @@ class ExactResumeMixin:
     def _folder(self) -> str:
         assert self._found is not None
         return self._snapshots.path(self._found["step"])
-
-    def _saved_iterator(self) -> str | None:
-        if self._found is None:
-            return None
-        names = os.listdir(self._folder())
-        return os.path.join(self._folder(), _ITERATOR) if any(n.startswith(f"{_ITERATOR}.") for n in names) else None
-
-    def _folder_for_iterators(self) -> str:
-        return self._snapshots.folder_for_parts("iterators")
 
     def _is_keras2(self) -> bool:
         return any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(self).__mro__)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.callbacks.streams import EpochsStream, IteratorStream, ReadAgainStream, Stream
+from tfbigbatch.callbacks.streams import IteratorStream, NumberedStream, ReadAgainStream, Stream
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.in_memory.arrays import Arrays, of_parts
 from tfbigbatch.data.records import order
@@ -70,67 +70,39 @@ class FitData(tf.data.Dataset):
         return tf.constant(self.stream.steps_per_epoch, tf.int64)
 
 
-class _ByIndexEpochs:
+def _batches_by_index(
+    examples: ByIndex, batch_size: int, steps_per_epoch: int, *, shuffle: bool, seed: int, parts: int | None
+) -> Callable[[int, int], tf.data.Dataset]:
     """Examples by index, in batches as `fit` makes them: the last one of an epoch may be smaller."""
+    size = len(examples)
+    are_equal = steps_per_epoch * batch_size <= size
 
-    def __init__(
-        self, examples: ByIndex, batch_size: int, *, shuffle: bool, seed: int, drop_remainder: bool, parts: int | None
-    ) -> None:
-        self._examples, self._batch_size = examples, batch_size
-        self._shuffle, self._seed, self._parts = shuffle, seed, parts
-        size = len(examples)
-        self.steps_per_epoch = size // batch_size if drop_remainder else -(-size // batch_size)
-        if self.steps_per_epoch == 0:
-            raise InputError(
-                f"{_OWNER}: {size:,} examples are no whole batch of {batch_size:,}, and drop_remainder is True."
-            )
-        self._is_whole = drop_remainder or size % batch_size == 0
+    def batch(number: tf.Tensor) -> Any:
+        epoch, first = number // steps_per_epoch, number % steps_per_epoch * batch_size
+        if are_equal:
+            positions = first + tf.range(batch_size, dtype=tf.int64)
+        else:
+            positions = tf.range(first, tf.minimum(first + batch_size, size))
+        if shuffle:
+            positions = order.examples_at(epoch * size + positions, seed=seed, dataset_size=size)
+        return examples._rows(positions)[:parts]
 
-    def batches(self, first_step: int, last_step: int) -> tf.data.Dataset:
-        size = len(self._examples)
-
-        def batch(number: tf.Tensor) -> Any:
-            epoch, first = number // self.steps_per_epoch, number % self.steps_per_epoch * self._batch_size
-            if self._is_whole:
-                positions = first + tf.range(self._batch_size, dtype=tf.int64)
-            else:
-                positions = tf.range(first, tf.minimum(first + self._batch_size, size))
-            if self._shuffle:
-                positions = order.examples_at(epoch * size + positions, seed=self._seed, dataset_size=size)
-            return self._examples._rows(positions)[: self._parts]
-
+    def batches(first_step: int, last_step: int) -> tf.data.Dataset:
         numbers = tf.data.Dataset.range(first_step, last_step)
         return numbers.map(batch, num_parallel_calls=2, deterministic=True).prefetch(2)
 
-
-class _DatasetEpochs:
-    """A dataset of the trainer: an epoch of `fit` is as many whole batches as its epoch has."""
-
-    def __init__(self, dataset: Dataset, batch_size: int, seed: int) -> None:
-        self._dataset, self._batch_size, self._seed = dataset, batch_size, seed
-        self.steps_per_epoch = max(1, dataset.examples_in_epoch(batch_size) // batch_size)
-
-    def batches(self, first_step: int, last_step: int) -> tf.data.Dataset:
-        return self._dataset.training_batches(
-            tf.distribute.InputContext(),
-            batch_size=self._batch_size,
-            seed=self._seed,
-            first_step=first_step,
-            last_step=last_step,
-        )
+    return batches
 
 
 def of_pipeline(
     x: tf.data.Dataset | Callable[[int], tf.data.Dataset],
     steps_per_epoch: int | None,
     is_saved_at: Callable[[int, int], bool],
-    make_folder: Callable[[], str],
 ) -> FitData:
     """The batches of a `tf.data` pipeline, or of a function of the epoch that returns one; see `ExactResume.data`.
 
     Args:
       is_saved_at: function of a batch's number and of the steps in an epoch; see `IteratorStream`.
-      make_folder: see `IteratorStream`.
     """
     is_function = not isinstance(x, tf.data.Dataset)
     if is_function:
@@ -149,7 +121,6 @@ def of_pipeline(
             steps,
             is_endless=is_endless,
             is_saved_at=lambda number: is_saved_at(number, steps),
-            make_folder=make_folder,
         )
     else:
         stream = ReadAgainStream(pipeline, steps)
@@ -210,22 +181,31 @@ def of_examples(
     drop_remainder = arguments.flag("drop_remainder", drop_remainder, owner=_OWNER)
     examples, parts = _examples(x, y, sample_weight)
     description: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "shuffle": shuffle}
-    epochs: _ByIndexEpochs | _DatasetEpochs
     if isinstance(examples, ByIndex):
-        epochs = _ByIndexEpochs(
-            examples, batch_size, shuffle=shuffle, seed=seed, drop_remainder=drop_remainder, parts=parts
-        )
-        description.update(kind="examples by index", examples=len(examples), drop_remainder=drop_remainder)
+        size = len(examples)
+        steps = size // batch_size if drop_remainder else -(-size // batch_size)
+        if steps == 0:
+            raise InputError(
+                f"{_OWNER}: {size:,} examples are no whole batch of {batch_size:,}, and drop_remainder is True."
+            )
+        batches = _batches_by_index(examples, batch_size, steps, shuffle=shuffle, seed=seed, parts=parts)
+        description.update(kind="examples by index", examples=size, drop_remainder=drop_remainder)
         if isinstance(examples, Arrays):
             description.update(kind="arrays", content=_sample_hash(examples))
     else:
         if not shuffle:
             raise InputError(f"{_OWNER}: shuffle=False, and {type(examples).__name__} has an order of its own.")
-        epochs = _DatasetEpochs(examples, batch_size, seed)
         size = examples.examples_in_epoch(batch_size)
+        # An epoch of `fit` is as many whole batches as an epoch of the trainer has.
+        steps = max(1, size // batch_size)
+        dataset = examples
+
+        def batches(first_step: int, last_step: int) -> tf.data.Dataset:
+            steps = {"first_step": first_step, "last_step": last_step}
+            return dataset.training_batches(tf.distribute.InputContext(), batch_size=batch_size, seed=seed, **steps)
+
         description.update(kind=type(examples).__name__, contents=examples.contents, examples=size)
-    spec = epochs.batches(0, 1).element_spec
-    return FitData(EpochsStream(epochs, epochs.steps_per_epoch), _checked(spec), description)
+    return FitData(NumberedStream(batches, steps), _checked(batches(0, 1).element_spec), description)
 
 
 def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:

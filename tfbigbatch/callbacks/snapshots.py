@@ -37,7 +37,6 @@ class Snapshots:
     def __init__(self, directory: str, keep: int = 2) -> None:
         self.directory = directory
         self._keep = keep
-        self._parts: set[str] = set()
         self._lock = FolderLock(directory)
 
     def make_directory(self) -> None:
@@ -57,22 +56,12 @@ class Snapshots:
         with files.writing_errors(self.directory):
             os.makedirs(self.directory, exist_ok=True)
             for name in os.listdir(self.directory):
-                # Under a MirroredStrategy Keras 3 reads batches, and so saves iterators, before a training begins.
-                if name.startswith(".part-") and name not in self._parts:
+                if name.startswith(".part-"):
                     shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
 
     def release(self) -> None:
         """Leaves the directory to other processes."""
         self._lock.release()
-
-    def folder_for_parts(self, name: str) -> str:
-        """Makes an empty folder that the next start removes."""
-        path = os.path.join(self.directory, f".part-{name}")
-        self._parts.add(f".part-{name}")
-        with files.writing_errors(path):
-            shutil.rmtree(path, ignore_errors=True)
-            os.makedirs(path)
-        return path
 
     def steps(self) -> list[int]:
         """The steps of the snapshots, newest first."""
@@ -134,8 +123,11 @@ class Snapshots:
         Raises:
           ValueError: the files cannot be written; the snapshots before it stay.
         """
-        part, whole = self.folder_for_parts(f"step-{step:010d}"), self.path(step)
+        whole = self.path(step)
+        part = os.path.join(self.directory, f".part-{os.path.basename(whole)}")
         with files.writing_errors(whole):
+            shutil.rmtree(part, ignore_errors=True)
+            os.makedirs(part)
             yield part
             content = {**content, "step": step}
             sums = {name: _sum_of(os.path.join(part, name)) for name in sorted(os.listdir(part))}

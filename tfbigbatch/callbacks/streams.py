@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import abc
 import hashlib
-import os
 import re
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,13 +15,9 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
-
-class Epochs(Protocol):
-    """Batches that can be read from any step of any epoch."""
-
-    def batches(self, first_step: int, last_step: int) -> tf.data.Dataset:
-        """The batches of the steps [first_step, last_step), all of one epoch."""
-        ...
+# Of tf.data: a pipeline with state that its iterators do not hold is an error.
+_FAIL = tf.data.experimental.ExternalStatePolicy.FAIL.value
+_IN_FILE = {"tensor_names": ["iterator"], "shape_and_slices": [""]}
 
 
 class Stream(abc.ABC):
@@ -88,10 +83,6 @@ class Stream(abc.ABC):
         """
         return  # Most need nothing.
 
-    def close(self) -> None:
-        """Removes temporary files."""
-        return
-
     @abc.abstractmethod
     def _open(self, saved: str | None) -> None:
         """Prepares to read batch `self._next`."""
@@ -101,12 +92,17 @@ class Stream(abc.ABC):
         """Reads the next batch, whose number is `number`."""
 
 
-class EpochsStream(Stream):
-    """Batches that are a pure function of their number."""
+class NumberedStream(Stream):
+    """Batches that are a pure function of their number.
 
-    def __init__(self, epochs: Epochs, steps_per_epoch: int) -> None:
+    Args:
+      batches: function that gives the batches of the steps [first, last), all of one epoch.
+      steps_per_epoch: batches in an epoch.
+    """
+
+    def __init__(self, batches: Callable[[int, int], tf.data.Dataset], steps_per_epoch: int) -> None:
         super().__init__(steps_per_epoch)
-        self._epochs = epochs
+        self._batches = batches
         self._iterator: Any = None
 
     def _open(self, saved: str | None) -> None:
@@ -116,7 +112,7 @@ class EpochsStream(Stream):
         if self._iterator is None or number % self.steps_per_epoch == 0:
             end = (number // self.steps_per_epoch + 1) * self.steps_per_epoch
             with tf.device("CPU:0"):
-                self._iterator = iter(self._epochs.batches(number, end))
+                self._iterator = iter(self._batches(number, end))
         return list(tf.nest.flatten(next(self._iterator)))
 
 
@@ -178,14 +174,13 @@ class ReadAgainStream(Stream):
 class IteratorStream(Stream):
     """Batches of `tf.data` iterators whose state is saved.
 
-    They are ahead of the training: their state is written before each batch at which the training may be saved.
+    They are ahead of the training: their state is kept before each batch at which the training may be saved.
 
     Args:
       make: function of an epoch, from 0, that returns its pipeline.
       steps_per_epoch: batches in an epoch.
       is_endless: whether the pipeline of the first epoch is that of all.
       is_saved_at: whether the training may be saved before a batch, by its number.
-      make_folder: makes the folder for the states that are not saved yet.
     """
 
     def __init__(
@@ -195,83 +190,63 @@ class IteratorStream(Stream):
         *,
         is_endless: bool,
         is_saved_at: Callable[[int], bool],
-        make_folder: Callable[[], str],
     ) -> None:
         super().__init__(steps_per_epoch)
         self._make = make
         self._is_endless = is_endless
         self._is_saved_at = is_saved_at
-        self._make_folder = make_folder
-        self._folder: str | None = None
-        self._written: dict[int, str] = {}
+        # By batch; they share the tensors of shuffle buffers.
+        self._states: dict[int, tf.Tensor] = {}
         self._iterator: Any = None
         self._epoch = 0
 
     def save(self, position: int, prefix: str) -> None:
         with self._lock:
             # Beyond what was read: a callback has ended the epoch, and the next one follows.
-            if position >= self._next and position not in self._written:
-                if self._iterator is None or (not self._is_endless and position // self.steps_per_epoch != self._epoch):
-                    self._open_epoch(position)
-                self._write(position)
-            here = self._written.get(position)
-            if here is None:
+            if position >= self._next and position not in self._states:
+                self._open_epoch_of(position)
+                self._keep_state(position)
+            if position not in self._states:
                 raise InputError(f"ExactResume: the pipeline's state at batch {position} was not kept.")
-            folder, name = os.path.split(here)
-            for file in os.listdir(folder):
-                if file.startswith(f"{name}."):
-                    # A link: the same state may be saved a second time.
-                    os.link(os.path.join(folder, file), prefix + file[len(name) :])
+            tf.raw_ops.SaveV2(prefix=prefix, tensors=[self._states[position]], **_IN_FILE)
 
     def forget(self, position: int) -> None:
         super().forget(position)
         with self._lock:
-            for number in [number for number in self._written if number < position]:
-                prefix = self._written.pop(number)
-                folder, name = os.path.split(prefix)
-                for file in os.listdir(folder):
-                    if file.startswith(f"{name}."):
-                        os.remove(os.path.join(folder, file))
-
-    def close(self) -> None:
-        with self._lock:
-            self._written = {}
-            if self._folder is not None:
-                for file in os.listdir(self._folder):
-                    os.remove(os.path.join(self._folder, file))
-                os.rmdir(self._folder)
-                self._folder = None
+            self._states = {number: state for number, state in self._states.items() if number >= position}
 
     def _open(self, saved: str | None) -> None:
-        self._written = {}
-        self._open_epoch(self._next)
+        self._states, self._iterator = {}, None
+        self._open_epoch_of(self._next)
         if saved is not None:
-            tf.train.Checkpoint(iterator=self._iterator).read(literal_path(saved)).assert_consumed()
+            [state] = tf.raw_ops.RestoreV2(prefix=literal_path(saved), dtypes=[tf.variant], **_IN_FILE)
+            tf.raw_ops.DeserializeIterator(resource_handle=self._iterator._iterator_resource, serialized=state)
 
-    def _open_epoch(self, number: int) -> None:
-        self._epoch = 0 if self._is_endless else number // self.steps_per_epoch
-        pipeline = self._make(self._epoch)
+    def _open_epoch_of(self, number: int) -> None:
+        """Makes the iterator of a batch's epoch, unless there is one."""
+        epoch = 0 if self._is_endless else number // self.steps_per_epoch
+        if self._iterator is not None and epoch == self._epoch:
+            return
+        self._epoch = epoch
+        pipeline = self._make(epoch)
         if not isinstance(pipeline, tf.data.Dataset):
             raise InputError(
-                f"ExactResume.data: x returned {type(pipeline).__name__} for epoch {self._epoch}; expected a "
-                "tf.data.Dataset."
+                f"ExactResume.data: x returned {type(pipeline).__name__} for epoch {epoch}; expected a tf.data.Dataset."
             )
         with tf.device("CPU:0"):
             self._iterator = iter(pipeline)
 
     def _read(self, number: int) -> list[tf.Tensor]:
-        if self._iterator is None or (not self._is_endless and number // self.steps_per_epoch != self._epoch):
-            self._open_epoch(number)
-        if self._is_saved_at(number) and number not in self._written:
-            self._write(number)
+        self._open_epoch_of(number)
+        if self._is_saved_at(number) and number not in self._states:
+            self._keep_state(number)
         return _next_of(self._iterator, number, self.steps_per_epoch)
 
-    def _write(self, number: int) -> None:
-        if self._folder is None:
-            self._folder = self._make_folder()
-        prefix = os.path.join(self._folder, f"{number}")
+    def _keep_state(self, number: int) -> None:
         try:
-            tf.train.Checkpoint(iterator=self._iterator).write(prefix)
+            self._states[number] = tf.raw_ops.SerializeIterator(
+                resource_handle=self._iterator._iterator_resource, external_state_policy=_FAIL
+            )
         except (tf.errors.OpError, NotImplementedError) as error:
             raise InputError(
                 f"ExactResume: the state of this tf.data pipeline cannot be saved: {_reason(error)}. Python functions "
@@ -279,7 +254,6 @@ class IteratorStream(Stream):
                 "holds. Leave .repeat() out, so that the epoch is read again; or give ExactResume.data arrays, or an "
                 "object with len and indices."
             ) from None
-        self._written[number] = prefix
 
 
 def _next_of(iterator: Any, number: int, steps_per_epoch: int) -> list[tf.Tensor]:

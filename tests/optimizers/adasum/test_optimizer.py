@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS, both_versions, fitted, make, tensor_variables
+from tests.helpers.keras_versions import KERAS, both_versions, fitted, make
 from tests.helpers.keras_versions import variables as make_variables
 from tests.helpers.optimizers_in_numpy import tree
 
@@ -106,35 +106,6 @@ def test_a_step_is_taken_by_each_replica_from_its_own_gradient(keras_version, na
     alone = [applied(keras_version, inner, one_device, gradient[None])[0] for gradient in gradients]
     change, _ = applied(keras_version, lambda: make(keras_version, "Adasum", optimizer=inner()), mirrored(2), gradients)
     np.testing.assert_allclose(change, tree(alone), rtol=1e-4, atol=1e-5)
-
-
-@both_versions
-def test_a_replicas_moments_survive_a_checkpoint(keras_version, tmp_path):
-    strategy, gradients = mirrored(2), random_gradients(2)
-    _, rule = applied(
-        keras_version, lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB")), strategy, gradients
-    )
-    saved = rule.checkpointing()
-
-    def copies():
-        return [
-            [np.array(copy) for copy in strategy.experimental_local_results(variable)]
-            for variable in tensor_variables(rule)
-        ]
-
-    def checkpoint():
-        return tf.train.Checkpoint(optimizer=rule, **{"of_replicas": saved["more"]["of_replicas"]})
-
-    before = copies()
-    assert any(not np.array_equal(*each) for each in before)
-    saved["before_save"]()
-    path = checkpoint().save(str(tmp_path / "checkpoint"))
-    for variable in tensor_variables(rule):
-        variable.assign(tf.zeros_like(variable))
-    checkpoint().restore(path).assert_consumed()
-    saved["after_restore"]()
-    for expected, actual in zip(before, copies()):
-        np.testing.assert_array_equal(actual, expected)
 
 
 @both_versions
