@@ -56,17 +56,33 @@ class AdamW(Rule):
         del view
         return dict.fromkeys(self.slot_names if self.amsgrad else self.slot_names[:2], shape)
 
-    def apply(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
-        weight, *new_slots = rules.adamw(
-            gradient,
-            weight,
-            *slots,
-            beta_1=self.beta_1,
-            beta_2=self.beta_2,
-            epsilon=self.epsilon,
-            **_without_adaptation(options),
-        )
-        return weight, *new_slots, of(weight).ones([], weight.dtype)
+    def apply(
+        self,
+        gradient: Tensor,
+        weight: Tensor,
+        slots: Sequence[Tensor],
+        *,
+        step: Tensor,
+        learning_rate: Tensor,
+        weight_decay: Tensor | float,
+        adapt: bool,
+    ) -> tuple[Tensor, ...]:
+        """The new weight, moments and trust ratio, which is 1: Algorithm 2.
+
+        Epsilon is added to the root of the second moment before its bias is corrected.
+        """
+        del adapt
+        ops, (m, v, *largest) = of(weight), slots
+        m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
+        v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
+        first, second = rules.lamb_corrections(step, self.beta_1, self.beta_2, True)
+        largest = [ops.maximum(each, v) for each in largest]
+        # divide_no_nan: with epsilon 0 an entry that never had a gradient is 0 / 0, and stays where it is.
+        update = ops.divide_no_nan(m, ops.sqrt(largest[0] if largest else v) + self.epsilon)
+        # Not in place: on PyTorch the tensor is the variable's own.
+        weight = weight - learning_rate * weight_decay * weight
+        weight = weight - learning_rate * ops.sqrt(second) / first * update
+        return weight, m, v, *largest, ops.ones([], weight.dtype)
 
     def has_kernels(self) -> bool:
         # Adam's kernel has no guard for 0 / 0.
@@ -81,16 +97,13 @@ class AdamW(Rule):
         return {**scalars, "epsilon": self.epsilon}
 
     def apply_in_place(
-        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
+        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], *, adapt: bool, **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
         from tfbigbatch.optimizers import cpu_kernels
 
+        del adapt
         m, v = slots
-        return cpu_kernels.adamw(gradient, weight, m, v, **_without_adaptation(options))
-
-
-def _without_adaptation(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name != "adapt"}
+        return cpu_kernels.adamw(gradient, weight, m, v, **options)
 
 
 @with_rule(AdamW)

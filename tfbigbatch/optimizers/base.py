@@ -144,6 +144,8 @@ class Adapter(Protocol):
     weight_decay: Any
     # Each replica has gradients of its own, and clips by their norm; set by Adasum.
     replicas_differ: bool
+    # Keras adds one to `iterations` after each call, also where it completes no step.
+    counts_calls: bool
 
     @property
     def iterations(self) -> Any:
@@ -173,12 +175,6 @@ class Adapter(Protocol):
 
     def update_averages(self, variables: Sequence[tf.Variable]) -> None:
         """Updates the moving averages of the weights, where use_ema is set."""
-
-    def end_step(self) -> None:
-        """Called after a step; counts it unless Keras does."""
-
-    def skip_step(self) -> None:
-        """Called after a micro-batch that completes no step; takes it back where Keras counts it."""
 
 
 class LayerStatistics(NamedTuple):

@@ -30,6 +30,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
     """The `base.Adapter` of tf_keras: an optimizer that applies a rule layer by layer, through its `updater`."""
 
     replicas_differ = False
+    counts_calls = False
     of_keras = {}
     unchecked = ("name", "mesh", "is_legacy_optimizer")
 
@@ -158,12 +159,6 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
                 lambda: self._overwrite_model_variables_with_average_value(variables),
                 lambda: None,
             )
-
-    def end_step(self) -> None:
-        self.iterations.assign_add(1)
-
-    def skip_step(self) -> None:
-        """Does nothing: only `end_step` counts."""
 
     # ---- Serialisation ------------------------------------------------------------------------
 

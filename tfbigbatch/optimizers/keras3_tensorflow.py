@@ -24,6 +24,7 @@ class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
     """The `base.Adapter` of Keras 3: an optimizer that applies a rule layer by layer, through its `updater`."""
 
     replicas_differ = False
+    counts_calls = True
 
     def __init__(self, *, rule: Rule, **arguments: Any) -> None:
         layer_options = options.LayerOptions.taken_from(arguments)
@@ -138,13 +139,6 @@ class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
                 self._distribution_strategy.extended.update(
                     _tensor_variable(variable), lambda own, mean: own.assign(mean), args=(_tensor_variable(average),)
                 )
-
-    def end_step(self) -> None:
-        """Does nothing: the base class counts after each call."""
-
-    def skip_step(self) -> None:
-        # `iterations` counts steps: this takes back what the base class adds after each call.
-        self._iterations.assign_sub(1)
 
 
 def _tensor_variable(variable: Any) -> tf.Variable:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.arguments import TABLES, LayerwiseArguments
 from tfbigbatch.optimizers.base import Rule
-from tfbigbatch.optimizers.ops import Tensor
+from tfbigbatch.optimizers.ops import Tensor, of
 from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
 
 if TYPE_CHECKING:
@@ -52,9 +52,32 @@ class LAMB(Rule):
     trust_ratio_bounds: tuple[float | None, float | None] | None
     pre_normalize: bool
 
-    def apply(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
-        m, v = slots
-        return rules.lamb(gradient, weight, m, v, **self._moments(), bounds=self.trust_ratio_bounds, **options)
+    def apply(
+        self,
+        gradient: Tensor,
+        weight: Tensor,
+        slots: Sequence[Tensor],
+        *,
+        step: Tensor,
+        learning_rate: Tensor,
+        weight_decay: Tensor | float,
+        adapt: bool,
+    ) -> tuple[Tensor, ...]:
+        """The new weight, moments and trust ratio: Algorithm 2, Adam's direction plus decay at the norm of the weights.
+
+        On a CPU outside XLA `cpu_kernels.lamb` runs in its place.
+        """
+        ops, (m, v) = of(weight), slots
+        m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
+        v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
+        first, second = rules.lamb_corrections(step, self.beta_1, self.beta_2, self.bias_correction)
+        # divide_no_nan: with epsilon 0 an entry that never had a gradient is 0 / 0, and stays where it is.
+        update = ops.divide_no_nan(m / first, ops.sqrt(v / second) + self.epsilon) + weight_decay * weight
+        ratio = ops.ones([], weight.dtype)
+        if adapt:
+            weight_norm, update_norm = rules.norm(weight), rules.norm(update)
+            ratio = rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm, self.trust_ratio_bounds)
+        return weight - learning_rate * ratio * update, m, v, ratio
 
     def has_kernels(self) -> bool:
         # Adam's kernel divides by sqrt(v) + epsilon, and has no guard for 0 / 0.
@@ -63,7 +86,13 @@ class LAMB(Rule):
     def kernel_scalars(self, step: Tensor) -> Any:
         from tfbigbatch.optimizers import cpu_kernels  # Needs TensorFlow, which LAMB on another backend does not.
 
-        return cpu_kernels.adam_scalars(step, **self._moments())
+        return cpu_kernels.adam_scalars(
+            step,
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+            bias_correction=self.bias_correction,
+        )
 
     def apply_in_place(
         self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
@@ -73,17 +102,46 @@ class LAMB(Rule):
         m, v = slots
         return cpu_kernels.lamb(gradient, weight, m, v, bounds=self.trust_ratio_bounds, **options)
 
-    def _moments(self) -> dict[str, Any]:
-        return {
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-            "bias_correction": self.bias_correction,
-        }
-
     def config(self) -> dict[str, Any]:
         bounds = self.trust_ratio_bounds
         return {**super().config(), "trust_ratio_bounds": list(bounds) if bounds else None}
+
+
+class LambOfVectors:
+    """Mixed into the rule of an optimizer of matrices: its other variables take LAMB's step, or Adam's.
+
+    Adam's step is LAMB's without layer adaptation.
+    """
+
+    vector_learning_rate_ratio: float
+    beta_1: float
+    beta_2: float
+    epsilon: float
+
+    def _adapts_vectors(self) -> bool:
+        """True for LAMB's step."""
+        return False
+
+    def _of_vectors(self) -> LAMB:
+        return LAMB(self.beta_1, self.beta_2, self.epsilon, True, None, False)
+
+    def _options_of_vectors(self, options: dict[str, Any]) -> dict[str, Any]:
+        learning_rate = self.vector_learning_rate_ratio * options["learning_rate"]
+        return {**options, "learning_rate": learning_rate, "adapt": options["adapt"] and self._adapts_vectors()}
+
+    def apply(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
+        return self._of_vectors().apply(gradient, weight, slots, **self._options_of_vectors(options))
+
+    def has_kernels(self) -> bool:
+        return self._of_vectors().has_kernels()
+
+    def kernel_scalars(self, step: Tensor) -> Any:
+        return self._of_vectors().kernel_scalars(step)
+
+    def apply_in_place(
+        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
+    ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
+        return self._of_vectors().apply_in_place(gradient, weight, slots, **self._options_of_vectors(options))
 
 
 @with_rule(LAMB)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.arguments import TABLES, LayerwiseArguments
 from tfbigbatch.optimizers.base import Rule
-from tfbigbatch.optimizers.ops import Tensor
+from tfbigbatch.optimizers.ops import Tensor, of
 from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ DOCSTRING = with_shared_arguments(
       epsilon: added to the ratio's denominator. 0 means 0, as MLPerf's rules ask.
       nesterov: Nesterov momentum.
       form: 'paper' (MLPerf's), 'tfm' (tf-models-official, optax) or 'momentum_ratio'
-        (tf-models-official with `classic_momentum=False`); see `rules.lars`.
+        (tf-models-official with `classic_momentum=False`); see `lars.LARS.apply`.
       {shared}
 
     Raises:
@@ -53,10 +53,46 @@ class LARS(Rule):
     form: str
 
     def apply(
-        self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], *, step: Tensor, **options: Any
+        self,
+        gradient: Tensor,
+        weight: Tensor,
+        slots: Sequence[Tensor],
+        *,
+        step: Tensor,
+        learning_rate: Tensor,
+        weight_decay: Tensor | float,
+        adapt: bool,
     ) -> tuple[Tensor, ...]:
+        """The new weight, velocity and trust ratio: Algorithm 1.
+
+        Forms (the names of what each reproduces):
+          paper: ratio = eeta |w| / (|g| + wd |w| + eps); learning rate inside the momentum. MLPerf's.
+          tfm: ratio = eeta |w| / (|g + wd w| + eps); learning rate inside. tf-models-official, optax.
+          momentum_ratio: ratio = eeta |w| / (|update| + eps) of the momentum's update; learning rate outside.
+            tf-models-official with `classic_momentum=False`.
+
+        The velocity has the sign of the step that is added to the weight, as Keras' SGD keeps it.
+        """
         [velocity] = slots
-        return rules.lars(gradient, weight, velocity, **self.config(), **options)
+        decayed = gradient + weight_decay * weight
+        ratio = of(weight).ones([], weight.dtype)
+        if self.form == "momentum_ratio":
+            velocity = self.momentum * velocity - decayed
+            update = self.momentum * velocity - decayed if self.nesterov else velocity
+            if adapt:
+                weight_norm, update_norm = rules.norm(weight), rules.norm(update)
+                ratio = rules.trust_ratio(self.eeta * weight_norm, update_norm + self.epsilon, weight_norm, update_norm)
+            return weight + learning_rate * ratio * update, velocity, ratio
+
+        if adapt:
+            gradient_norm = rules.norm(gradient if self.form == "paper" else decayed)
+            ratio = rules.lars_ratio(
+                rules.norm(weight), gradient_norm, weight_decay, self.eeta, self.epsilon, self.form
+            )
+        change = learning_rate * ratio * decayed
+        velocity = self.momentum * velocity - change
+        update = self.momentum * velocity - change if self.nesterov else velocity
+        return weight + update, velocity, ratio
 
     def has_kernels(self) -> bool:
         return self.form != "momentum_ratio"

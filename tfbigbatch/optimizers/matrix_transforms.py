@@ -10,7 +10,6 @@ import tensorflow as tf
 from tfbigbatch.optimizers import sharing
 from tfbigbatch.optimizers.accumulation import mean_of
 from tfbigbatch.optimizers.base import Adapter, MatrixRule
-from tfbigbatch.optimizers.clipping import Clipping
 from tfbigbatch.optimizers.layers import Layers, arithmetic_dtype
 from tfbigbatch.optimizers.replica_state import regrouped
 
@@ -24,14 +23,14 @@ class MatrixTransforms:
       rule: the formula and its hyperparameters.
       adapter: the Keras optimizer.
       layers: of the optimizer.
-      clipping: of its gradients.
+      clipped: function of a layer's gradient and the factor of all that gives the clipped gradient.
     """
 
-    def __init__(self, rule: MatrixRule, adapter: Adapter, layers: Layers, clipping: Clipping) -> None:
+    def __init__(self, rule: MatrixRule, adapter: Adapter, layers: Layers, clipped: Callable[[Any, Any], Any]) -> None:
         self._rule = rule
         self._adapter = adapter
         self._layers = layers
-        self._clipping = clipping
+        self._clipped = clipped
 
     def transformed(
         self,
@@ -130,6 +129,6 @@ class MatrixTransforms:
         layer = self._layers.of(variable)
         gradient = mean_of(tf.cast(gradient, arithmetic_dtype(variable)), micro_batches)
         slots = layer.read_slots()
-        batches, new_slots = self._rule.before_transform(self._clipping.clipped(gradient, factor), slots, layer.view)
+        batches, new_slots = self._rule.before_transform(self._clipped(gradient, factor), slots, layer.view)
         layer.assign_slots(slots, new_slots)
         return batches, self._rule.kept(slots, layer.view) if self._rule.transform_every() > 1 else []

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 from tfbigbatch.optimizers import matrices, orthogonalization, rules
 from tfbigbatch.optimizers.arguments import TABLES, LayerwiseArguments
 from tfbigbatch.optimizers.base import MatrixRule
+from tfbigbatch.optimizers.lamb import LambOfVectors
 from tfbigbatch.optimizers.matrices import MatrixView
 from tfbigbatch.optimizers.ops import Tensor, of
 from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    pass
 
 DOCSTRING = with_shared_arguments(
     """Muon: orthogonalised momentum, Jordan et al. 2024, for all matrices of a model.
@@ -59,7 +60,7 @@ DOCSTRING = with_shared_arguments(
 
 
 @dataclasses.dataclass
-class Muon(MatrixRule):
+class Muon(LambOfVectors, MatrixRule):
     """The rule of `tfbigbatch.Muon`; `DOCSTRING` explains the hyperparameters."""
 
     arguments = TABLES["muon"]
@@ -94,8 +95,6 @@ class Muon(MatrixRule):
         blocks, _, columns = view.matrix_shape
         return {"momentum": shape, "second_moment": (blocks, columns)}
 
-    # ---- Matrices -------------------------------------------------------------------------------
-
     def before_transform(
         self, gradient: Tensor, slots: Sequence[Tensor], view: MatrixView
     ) -> tuple[list[Tensor], list[Tensor]]:
@@ -126,51 +125,25 @@ class Muon(MatrixRule):
         view: MatrixView,
         *,
         step: Tensor,
-        **options: Any,
+        learning_rate: Tensor,
+        weight_decay: Tensor | float,
+        adapt: bool,
     ) -> tuple[Tensor, ...]:
+        """w <- w - lr (factor O + wd w) with the orthogonalised momentum O; for 'trust_ratio' LAMB's ratio on top."""
         del gradient, step
         [orthogonal], new_slots = transformed, list(slots)
         if self.normuon_beta is not None:
             orthogonal, new_slots[1] = orthogonalization.normalize_outputs(orthogonal, slots[1], beta=self.normuon_beta)
         factor = orthogonalization.update_scale(self.scale, *view.matrix_shape[1:])
-        weight, ratio = orthogonalization.muon(
-            view.from_matrices(orthogonal), weight, scale=self.scale, factor=factor, **options
-        )
-        return weight, *new_slots, ratio
+        update = factor * view.from_matrices(orthogonal) + weight_decay * weight
+        ratio = of(weight).ones([], weight.dtype)
+        if self.scale == "trust_ratio" and adapt:
+            weight_norm, update_norm = rules.norm(weight), rules.norm(update)
+            ratio = rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm)
+        return weight - learning_rate * ratio * update, *new_slots, ratio
 
-    # ---- Vectors --------------------------------------------------------------------------------
-
-    def apply(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
-        m, v = slots
-        return rules.lamb(gradient, weight, m, v, **self._moments(), **self._of_vectors(options))
-
-    def has_kernels(self) -> bool:
-        # Adam's kernel has no guard for 0 / 0.
-        return self.epsilon > 0.0
-
-    def kernel_scalars(self, step: Tensor) -> Any:
-        from tfbigbatch.optimizers import cpu_kernels  # Needs TensorFlow, which Muon on another backend does not.
-
-        return cpu_kernels.adam_scalars(step, **self._moments())
-
-    def apply_in_place(
-        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
-    ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
-        from tfbigbatch.optimizers import cpu_kernels
-
-        m, v = slots
-        return cpu_kernels.lamb(gradient, weight, m, v, **self._of_vectors(options))
-
-    def _of_vectors(self, options: dict[str, Any]) -> dict[str, Any]:
-        # Adam's step is LAMB's without layer adaptation.
-        return {
-            **options,
-            "learning_rate": self.vector_learning_rate_ratio * options["learning_rate"],
-            "adapt": options["adapt"] and self.vectors == "lamb",
-        }
-
-    def _moments(self) -> dict[str, Any]:
-        return {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon, "bias_correction": True}
+    def _adapts_vectors(self) -> bool:
+        return self.vectors == "lamb"
 
     def config(self) -> dict[str, Any]:
         return {**super().config(), "matrices": [list(pair) for pair in self.matrices]}

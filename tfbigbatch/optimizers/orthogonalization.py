@@ -15,7 +15,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.ops import Tensor, of
 
 # (a, b, c) of X <- a X + (b A + c A^2) X with A = X X^T.
@@ -210,34 +209,3 @@ def normalize_outputs(
         return ops.sqrt(ops.reduce_sum(ops.square(tensor), axis=(1, 2), keepdims=True))
 
     return divided * ops.divide_no_nan(norms(matrices), norms(divided)), second_moment
-
-
-def muon(
-    orthogonal: Tensor,
-    weight: Tensor,
-    *,
-    learning_rate: Tensor | float,
-    weight_decay: Tensor | float,
-    scale: str,
-    factor: float,
-    adapt: bool,
-) -> tuple[Tensor, Tensor]:
-    """One Muon step of a layer: w <- w - lr (factor O + wd w), with a trust ratio for the scale 'trust_ratio'.
-
-    Args:
-      orthogonal: the orthogonalised momentum O, of the shape of `weight`.
-      weight: the layer's variable.
-      learning_rate, weight_decay: scalars of the weight's dtype, or Python numbers.
-      scale: see `update_scale`. 'trust_ratio' steps by LAMB's |w| / |O + wd w|.
-      factor: `update_scale` of the layer's matrices.
-      adapt: False leaves the trust ratio at 1.
-
-    Returns:
-      (weight, ratio) after the step.
-    """
-    update = factor * orthogonal + weight_decay * weight
-    ratio = of(weight).ones([], weight.dtype)
-    if scale == "trust_ratio" and adapt:
-        weight_norm, update_norm = rules.norm(weight), rules.norm(update)
-        ratio = rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm)
-    return weight - learning_rate * ratio * update, ratio

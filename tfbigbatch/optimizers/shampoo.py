@@ -1,4 +1,13 @@
-"""Shampoo: hyperparameters, their checks, and the step of one layer; the same for Keras 2 and Keras 3."""
+"""Shampoo: hyperparameters and the step of one layer; the same for Keras 2 and Keras 3.
+
+For a matrix G the statistics are moving averages L of G G^T and R of G^T G, and the direction is L^(-1/4) G R^(-1/4).
+A tensor has such a matrix for each axis, a vector has one. Blocks of a variable come as [k, ...], the statistics and
+roots of an axis of n entries as [k, n, n], in float32 or float64. `blocks` cuts a variable, `matrix_roots` has the
+roots.
+
+Sources: Gupta et al. 2018, arXiv:1802.09568 (Algorithms 1 and 2); Anil et al. 2020, arXiv:2002.09018 (blocks, grafts,
+moving averages, damping); grafting: Agarwal et al. 2020, arXiv:2002.11803. The grafts 'lars' and 'lamb' are ours.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +16,16 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from tfbigbatch.optimizers import blocks, matrices, matrix_roots, preconditioning, rules
+from tfbigbatch.optimizers import blocks, matrices, matrix_roots, rules
 from tfbigbatch.optimizers.arguments import TABLES, LayerwiseArguments
 from tfbigbatch.optimizers.base import MatrixRule
 from tfbigbatch.optimizers.blocks import BlockView
+from tfbigbatch.optimizers.lamb import LambOfVectors
 from tfbigbatch.optimizers.ops import Tensor, of
 from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    pass
 
 # A root with an entry of its residual above this is not used: the published threshold.
 _LARGEST_RESIDUAL = 0.1
@@ -23,7 +33,7 @@ DOCSTRING = with_shared_arguments(
     """Shampoo, Gupta et al. 2018 (arXiv:1802.09568), in blocks and grafted as Anil et al. 2020 (arXiv:2002.09018).
 
     Each axis of a variable is preconditioned by an inverse root of the gradients' second moments along it; the update
-    then has the norm of a simpler method's, the graft. `optimizers.preconditioning` has the formulas.
+    then has the norm of a simpler method's, the graft.
 
     Args:
       learning_rate: float, Keras schedule, or callable without arguments; counts optimizer steps. Of the graft's kind:
@@ -32,7 +42,7 @@ DOCSTRING = with_shared_arguments(
       beta_2: decay of the statistics and of the graft's second moment, in [0, 1).
       nesterov: Nesterov momentum.
       graft: 'sgd', 'rmsprop', 'lars' or 'lamb': where each layer's update has its norm from; see
-        `preconditioning.momentum_step`.
+        `shampoo.Shampoo._momentum_step`.
       eeta: the trust coefficient of the graft 'lars'.
       epsilon: added to the root of the second moment of the grafts 'rmsprop' and 'lamb'.
       weight_decay: added to the preconditioned update, before the momentum but with the graft 'lamb'; float, Keras
@@ -61,7 +71,7 @@ DOCSTRING = with_shared_arguments(
 
 
 @dataclasses.dataclass
-class Shampoo(MatrixRule):
+class Shampoo(LambOfVectors, MatrixRule):
     """The rule of `tfbigbatch.Shampoo`; `DOCSTRING` explains the hyperparameters."""
 
     arguments = TABLES["shampoo"]
@@ -128,13 +138,14 @@ class Shampoo(MatrixRule):
     def before_transform(
         self, gradient: Tensor, slots: Sequence[Tensor], view: BlockView
     ) -> tuple[list[Tensor], list[Tensor]]:
-        state = self._by_name(slots, view)
-        names = [f"statistics_{axis}" for axis in range(len(view.sides))]
-        statistics = preconditioning.update_statistics(
-            [state[name] for name in names], view.split(gradient), beta_2=self.beta_2
-        )
-        state.update(zip(names, statistics))
-        return statistics, list(state.values())
+        """Statistics S of each axis of n entries: S <- beta_2 S + (1 - beta_2) A A^T, A = [n, the other axes]."""
+        state, blocks = self._by_name(slots, view), view.split(gradient)
+        letters = "abcdefgh"[: len(view.sides)]
+        for axis, letter in enumerate(letters):
+            product = f"k{letters},k{letters.replace(letter, 'z')}->k{letter}z"
+            product = of(blocks).einsum(product, blocks, blocks)
+            state[f"statistics_{axis}"] = self.beta_2 * state[f"statistics_{axis}"] + (1.0 - self.beta_2) * product
+        return [state[f"statistics_{axis}"] for axis in range(len(letters))], list(state.values())
 
     def transform(self, batch: Tensor) -> Tensor:
         """The inverse roots of statistics; NaN where the root is none, so that the last one stays."""
@@ -169,86 +180,99 @@ class Shampoo(MatrixRule):
         step: Tensor,
         **options: Any,
     ) -> tuple[Tensor, ...]:
+        """L^(-1/p) G R^(-1/p) of each block at the norm of the graft's update, then `_momentum_step`."""
         ops, state = of(weight), self._by_name(slots, view)
-        for axis, new in enumerate(transformed):
+        direction, letters = view.split(gradient), "abcdefgh"[: len(view.sides)]
+        for axis, (letter, new) in enumerate(zip(letters, transformed)):
             # State begins at zero, roots at the identity.
             old = ops.where(step > 1.0, state[f"roots_{axis}"], ops.identity(view.sides[axis], new.dtype))
-            state[f"roots_{axis}"] = ops.where(ops.is_finite(new[:, :1, :1]), new, old)
-        roots = [state[f"roots_{axis}"] for axis in range(len(view.sides))]
-        direction = view.join(preconditioning.precondition(view.split(gradient), roots))
+            root = state[f"roots_{axis}"] = ops.where(ops.is_finite(new[:, :1, :1]), new, old)
+            direction = ops.einsum(f"kz{letter},k{letters}->k{letters.replace(letter, 'z')}", root, direction)
+        direction = view.join(direction)
         graft = self._graft_update(gradient, state, step)
-        update = preconditioning.graft_norm(direction, graft)
-        new_weight, state["momentum"], ratio = self._momentum_step(update, weight, state["momentum"], step, options)
+        update = direction * ops.divide_no_nan(rules.norm(graft), rules.norm(direction))
+        options["step"] = step
+        new_weight, state["momentum"], ratio = self._momentum_step(update, weight, state["momentum"], **options)
         if "graft_momentum" in state:
             of_graft, state["graft_momentum"], its_ratio = self._momentum_step(
-                graft, weight, state["graft_momentum"], step, options
+                graft, weight, state["graft_momentum"], **options
             )
             begins = step <= float(self.graft_steps)
             new_weight, ratio = ops.where(begins, of_graft, new_weight), ops.where(begins, its_ratio, ratio)
         return new_weight, *state.values(), ratio
 
     def _graft_update(self, gradient: Tensor, state: dict[str, Tensor], step: Tensor) -> Tensor:
-        update, second_moment = preconditioning.graft_update(
-            self.graft, gradient, state.get("second_moment"), step=step, beta_2=self.beta_2, epsilon=self.epsilon
-        )
-        if second_moment is not None:
-            state["second_moment"] = second_moment
-        return update
+        """The update of the method that Shampoo is grafted to, before momentum and decay; updates its second moment.
+
+        Grafts:
+          sgd, lars: the gradient.
+          rmsprop: g / (sqrt(v) + epsilon), v being the moving average of g^2.
+          lamb: the same, with v / (1 - beta_2^step), as Adam's.
+        """
+        if "second_moment" not in state:
+            return gradient
+        ops = of(gradient)
+        moment = self.beta_2 * state["second_moment"] + (1.0 - self.beta_2) * ops.square(gradient)
+        state["second_moment"] = moment
+        if self.graft == "lamb":
+            moment = moment / rules.moment_correction(step, self.beta_2)
+        return ops.divide_no_nan(gradient, ops.sqrt(moment) + self.epsilon)
 
     def _momentum_step(
-        self, update: Tensor, weight: Tensor, momentum: Tensor, step: Tensor, options: dict[str, Any]
+        self,
+        update: Tensor,
+        weight: Tensor,
+        momentum: Tensor,
+        *,
+        step: Tensor,
+        learning_rate: Tensor,
+        weight_decay: Tensor | float,
+        adapt: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        return preconditioning.momentum_step(
-            self.graft,
-            update,
-            weight,
-            momentum,
-            step=step,
-            beta_1=self.beta_1,
-            nesterov=self.nesterov,
-            eeta=self.eeta,
-            **options,
-        )
+        """(Weight, momentum, trust ratio) after decay, trust ratio and momentum, from an update U at the graft's norm.
+
+        Grafts:
+          sgd, rmsprop: M = beta_1 M + U + wd w; w -= lr M.
+          lars: M = beta_1 M + r (U + wd w), r = eeta |w| / (|U| + wd |w|); w -= lr M. LARS's trust ratio.
+          lamb: M = beta_1 M + (1 - beta_1) U; w -= lr r (M' + wd w), r = |w| / |M' + wd w|, M' = M / (1 - beta_1^step).
+            LAMB's trust ratio.
+
+        With Nesterov momentum the step takes, in place of M, its next value for the same update.
+        """
+        ratio = of(weight).ones([], weight.dtype)
+        if self.graft == "lamb":
+            momentum = self.beta_1 * momentum + (1.0 - self.beta_1) * update
+            ahead = self.beta_1 * momentum + (1.0 - self.beta_1) * update if self.nesterov else momentum
+            corrected = ahead / rules.moment_correction(step, self.beta_1)
+            decayed = corrected + weight_decay * weight
+            if adapt:
+                weight_norm, update_norm = rules.norm(weight), rules.norm(decayed)
+                ratio = rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm)
+            return weight - learning_rate * ratio * decayed, momentum, ratio
+
+        if self.graft == "lars" and adapt:
+            weight_norm, update_norm = rules.norm(weight), rules.norm(update)
+            ratio = rules.lars_ratio(weight_norm, update_norm, weight_decay, self.eeta, 0.0, form="paper")
+        decayed = ratio * (update + weight_decay * weight)
+        momentum = self.beta_1 * momentum + decayed
+        ahead = decayed + self.beta_1 * momentum if self.nesterov else momentum
+        return weight - learning_rate * ahead, momentum, ratio
 
     # ---- The others -----------------------------------------------------------------------------
 
-    def apply(
-        self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], *, step: Tensor, **options: Any
-    ) -> tuple[Tensor, ...]:
+    def apply(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
         if self.vectors == "adam":
-            m, v = slots
-            return rules.lamb(gradient, weight, m, v, step=step, **self._moments(), **self._of_adam(options))
+            return super().apply(gradient, weight, slots, **options)
         state = self._by_name(slots, None)
-        update = self._graft_update(gradient, state, step)
-        weight, state["momentum"], ratio = self._momentum_step(update, weight, state["momentum"], step, options)
+        update = self._graft_update(gradient, state, options["step"])
+        weight, state["momentum"], ratio = self._momentum_step(update, weight, state["momentum"], **options)
         return weight, *state.values(), ratio
 
     def has_kernels(self) -> bool:
-        # Adam's kernel has no guard for 0 / 0.
-        return self.vectors == "adam" and self.epsilon > 0.0
+        return self.vectors == "adam" and super().has_kernels()
 
     def kernel_scalars(self, step: Tensor) -> Any:
-        if not self.has_kernels():
-            return None
-        from tfbigbatch.optimizers import cpu_kernels  # Needs TensorFlow, which Shampoo on another backend does not.
-
-        return cpu_kernels.adam_scalars(step, **self._moments())
-
-    def apply_in_place(
-        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
-    ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
-        from tfbigbatch.optimizers import cpu_kernels
-
-        m, v = slots
-        return cpu_kernels.lamb(gradient, weight, m, v, **self._of_adam(options))
-
-    def _of_adam(self, options: dict[str, Any]) -> dict[str, Any]:
-        # Adam's step is LAMB's without layer adaptation.
-        learning_rate = self.vector_learning_rate_ratio * options["learning_rate"]
-        return {**options, "learning_rate": learning_rate, "adapt": False}
-
-    def _moments(self) -> dict[str, Any]:
-        return {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon, "bias_correction": True}
+        return super().kernel_scalars(step) if self.has_kernels() else None
 
     def config(self) -> dict[str, Any]:
         return {**super().config(), "matrices": [list(pair) for pair in self.matrices]}

@@ -5,6 +5,7 @@ Gradients come summed over the replicas, from the adapter. Each layer is updated
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,12 +16,11 @@ from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.accumulation import mean_of
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.base import Adapter, LayerStatistics, MatrixRule, Rule
-from tfbigbatch.optimizers.clipping import Clipping
 from tfbigbatch.optimizers.layers import Layer, Layers, arithmetic_dtype
-from tfbigbatch.optimizers.layers_in_flight import LayersInFlight
 from tfbigbatch.optimizers.matrix_transforms import MatrixTransforms
+from tfbigbatch.optimizers.ops_tensorflow import compiled_by_xla
 from tfbigbatch.optimizers.options import LayerOptions, check_gradient
-from tfbigbatch.optimizers.tracing import compiled_by_xla
+from tfbigbatch.optimizers.replica_state import regrouped
 
 # Layers of 256 KB and more are updated in place in an order, on a CPU: `LayersInFlight`.
 _LARGE = 2**16
@@ -60,9 +60,8 @@ class LayerwiseUpdater:
         self.has_foreign_state = False
         self._adapter = adapter
         self._layers = Layers(rule, options, adapter)
-        self._clipping = Clipping(rule, adapter, self._layers, accumulates=micro_steps is not None)
         self._transforms = (
-            MatrixTransforms(rule, adapter, self._layers, self._clipping) if isinstance(rule, MatrixRule) else None
+            MatrixTransforms(rule, adapter, self._layers, self._clipped) if isinstance(rule, MatrixRule) else None
         )
         self._compiled = tf.function(self._apply_compiled, jit_compile=True, autograph=False)
 
@@ -114,7 +113,7 @@ class LayerwiseUpdater:
         tf.cond(
             self.micro_steps.assign_add(1) >= micro_batches,
             lambda: self._apply_accumulated(strategy, accumulators, variables, micro_batches),
-            self._adapter.skip_step,
+            lambda: self._count(-1) if self._adapter.counts_calls else None,
         )
 
     def micro_batches(self) -> Any:
@@ -137,7 +136,7 @@ class LayerwiseUpdater:
         apply_to_layer: Callable[..., None],
         micro_batches: Any,
     ) -> None:
-        factor = self._clipping.factor_of_replicas(strategy, gradients, variables, micro_batches)
+        factor = self._factor_of_replicas(strategy, gradients, variables, micro_batches)
         step = self._step()._replace(micro_batches=micro_batches)
         transformed: Sequence[Any] = [None] * len(variables)
         if self._transforms is not None:
@@ -154,7 +153,50 @@ class LayerwiseUpdater:
             self._layers.on_replicas(strategy, layer, variable, run, gradient, factor, of_layer)
         self._layers.send_new_weights(variables)
         self._adapter.update_averages(variables)
-        self._adapter.end_step()
+        if not self._adapter.counts_calls:
+            self._count(1)
+
+    def _count(self, steps: int) -> None:
+        self._adapter.iterations.assign_add(steps)
+
+    # ---- Clipping: every replica clips the same gradient, so that 1 and N replicas end with the same weights ----
+
+    def _factor_of_replicas(
+        self, strategy: tf.distribute.Strategy, gradients: Sequence[Any], variables: Sequence[Any], micro_batches: Any
+    ) -> Any:
+        """The factor of all gradients, on each replica; None where nothing is scaled."""
+        if not self.rule.pre_normalize and not self._adapter.global_clipnorm:
+            return None
+        if self._layers.shards is not None and self.micro_steps is not None:
+            norm = self._layers.shards.global_norm(self._layers.owners(variables), gradients)
+            return self._factor(norm, micro_batches)
+        by_replica = list(zip(*(strategy.experimental_local_results(each) for each in gradients)))
+        if not self._adapter.replicas_differ:
+            by_replica = by_replica[:1]
+        wide = [[tf.cast(gradient, tf.float32) for gradient in own] for own in by_replica]
+        return regrouped([self._factor(tf.linalg.global_norm(own), micro_batches) for own in wide])
+
+    def _factor(self, norm: tf.Tensor, micro_batches: Any) -> tf.Tensor:
+        """The factor of global clipping or pre-normalisation; `norm` is that of sums over the micro-batches."""
+        norm = mean_of(1.0, micro_batches) * norm
+        if self.rule.pre_normalize:
+            return tf.where(norm > 0.0, 1.0 / norm, 1.0)
+        limit = self._adapter.global_clipnorm
+        assert limit is not None
+        # A gradient that is not finite makes all weights so, where it is noticed, rather than being scaled to zero.
+        return limit / tf.maximum(norm, limit) + (norm - norm)
+
+    def _clipped(self, gradient: tf.Tensor, factor: tf.Tensor | None) -> tf.Tensor:
+        """A layer's gradient, multiplied by the factor and clipped by itself."""
+        if factor is not None:
+            gradient *= tf.cast(factor, gradient.dtype)
+        if self._adapter.clipnorm:
+            return tf.clip_by_norm(gradient, self._adapter.clipnorm)
+        if self._adapter.clipvalue:
+            return tf.clip_by_value(gradient, -self._adapter.clipvalue, self._adapter.clipvalue)
+        return gradient
+
+    # ---- The scalars of a step ----------------------------------------------------------------
 
     def _step(self) -> _Step:
         iterations = tf.convert_to_tensor(self._adapter.iterations)
@@ -218,7 +260,7 @@ class LayerwiseUpdater:
         if in_place and elements >= _LARGE and not tf.executing_eagerly():
             in_flight = step.in_flight.setdefault(variable.device, LayersInFlight(self._layers.largest))
         with tf.control_dependencies([] if in_flight is None else in_flight.before(elements)):
-            gradient = self._clipping.clipped(tf.cast(gradient, arithmetic_dtype(variable)), factor)
+            gradient = self._clipped(tf.cast(gradient, arithmetic_dtype(variable)), factor)
             weight_decay = step.weight_decay if layer.decay else 0.0
             options = {
                 "learning_rate": tf.cast(step.learning_rate, gradient.dtype),
@@ -273,3 +315,38 @@ class LayerwiseUpdater:
 
 def _add(accumulator: tf.Variable, gradient: tf.Tensor) -> None:
     accumulator.assign_add(tf.cast(gradient, accumulator.dtype))
+
+
+class LayersInFlight:
+    """Orders the in-place steps of one device's large layers in a graph, so that few temporaries are alive at a time.
+
+    One after the other, each layer would wait for the last thread of the one before, five kernels and a dozen scalars
+    long. All at once, a temporary of each would be alive.
+
+    Args:
+      room: number of elements that the layers in flight may have together; a larger layer is alone.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._running: collections.deque[tuple[int, tf.Operation]] = collections.deque()
+        self._elements = 0
+        # Runs when all layers that are no longer in flight have ended.
+        self._ended: tf.Operation | None = None
+
+    def before(self, elements: int) -> list[tf.Operation]:
+        """The control dependencies of a layer of that many elements."""
+        ended = []
+        while self._running and self._elements + elements > self._room:
+            count, operation = self._running.popleft()
+            self._elements -= count
+            ended.append(operation)
+        if ended:
+            with tf.control_dependencies(ended if self._ended is None else [self._ended, *ended]):
+                self._ended = tf.no_op()
+        return [] if self._ended is None else [self._ended]
+
+    def add(self, elements: int, last_operation: tf.Operation) -> None:
+        """Counts a layer as in flight until its last operation."""
+        self._running.append((elements, last_operation))
+        self._elements += elements
