@@ -247,9 +247,9 @@ def test_data_is_checked(tmp_path):
         ({"x": (row for row in features)}, "x is a generator"),
         ({"x": lambda: endless}, r"x is the function <lambda>\(\); expected one that is called with the epoch"),
         ({"x": rows}, "x is the generator function rows; .*from_generator\\(rows"),
-        ({"x": []}, "x has no examples"),
+        ({"x": []}, "no examples"),
         ({"x": "data.csv"}, "x is str; expected an array"),
-        ({"x": [features, features], "y": labels}, "x has 2, y has 40; .*list of several inputs, give a tuple"),
+        ({"x": [features, features], "y": labels}, "2 features, 40 labels; .*give several arrays as a tuple"),
     ):
         with pytest.raises(ValueError, match=match):
             resume.data(**arguments)

@@ -74,6 +74,7 @@ INSTANCES = {
     "tf_keras.callbacks.Callback": tf_keras.callbacks.Callback,
     "tensorflow.Variable": lambda: tf.Variable(1.0),
     "tensorflow.data.Dataset": lambda: tf.data.Dataset.range(1),
+    "tensorflow.data.Iterator": lambda: iter(tf.data.Dataset.range(1)),
     "tensorflow.random.Generator": lambda: tf.random.Generator.from_seed(1),
     "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2": lambda: (
         tf.distribute.MirroredStrategy(["CPU:0"]).extended

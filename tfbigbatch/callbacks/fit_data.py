@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfbigbatch.callbacks.streams import IteratorStream, NumberedStream, ReadAgainStream, Stream
 from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.in_memory.arrays import Arrays, of_parts
+from tfbigbatch.data.in_memory.arrays import Arrays, nest_of, of_parts
 from tfbigbatch.data.records import order
 from tfbigbatch.data.sources import splits
 from tfbigbatch.data.sources.by_index import ByIndex
@@ -219,55 +219,21 @@ def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:
         raise InputError(f"{_OWNER}: sample_weight without y; expected both.")
     has_parts = isinstance(x, (Dataset, tuple)) or splits._is_keras_batches(x) or _is_indexable(x)
     if y is None and has_parts:
-        if isinstance(x, tuple):
-            _check_arrays({"x": x})
         return splits.dataset_of(x, _OWNER), None
     if isinstance(x, Dataset):
         raise InputError(f"{_OWNER}: y beside {type(x).__name__}, which has labels itself; leave y out.")
-    _check_arrays({"x": x, "y": y, "sample_weight": sample_weight})
+    for name, part in (("x", x), ("y", y), ("sample_weight", sample_weight)):
+        if (
+            isinstance(part, (str, bytes, int, float))
+            or (part is None and name == "x")
+            or (isinstance(part, dict) and not part)
+        ):
+            expected = _FORMS if name == "x" else "an array with an entry for each example"
+            raise InputError(f"{_OWNER}: {name} is {type(part).__name__}; expected {expected}.")
     if y is None:
-        size = len(next(array for _, array in _named("x", x)))
-        return of_parts((x, np.zeros(size, np.int32)), _OWNER), 1
-    parts = (x, y) if sample_weight is None else (x, y, sample_weight)
-    return of_parts(parts, _OWNER), None
-
-
-def _check_arrays(parts: dict[str, Any]) -> None:
-    """Raises InputError where the arguments are no arrays of one length."""
-    lengths: dict[str, int] = {}
-    for name, part in parts.items():
-        if part is None and name != "x":
-            continue
-        arrays = dict(_named(name, part))
-        for path, array in arrays.items():
-            try:
-                is_array = np.ndim(array) > 0
-            except ValueError:
-                # Rows of different lengths: of_parts says what to do.
-                is_array = True
-            if not is_array:
-                expected = _FORMS if path == "x" else "an array with an entry for each example"
-                raise InputError(f"{_OWNER}: {path} is {type(array).__name__}; expected {expected}.")
-            lengths[path] = len(array)
-        if not arrays or not all(lengths[path] for path in arrays):
-            raise InputError(f"{_OWNER}: {name} has no examples.")
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{path} has {length:,}" for path, length in lengths.items())
-        lists = [name for name, part in parts.items() if isinstance(part, list) and all(map(np.ndim, part))]
-        hint = f" Where {lists[0]} is a list of several inputs, give a tuple or a dictionary of them." if lists else ""
-        raise InputError(f"{_OWNER}: arrays of different lengths: {shown}; expected an entry for each example.{hint}")
-
-
-def _named(name: str, part: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of an argument by how a user would write them."""
-    if isinstance(part, dict):
-        for key, each in part.items():
-            yield from _named(f"{name}[{key!r}]", each)
-    elif isinstance(part, tuple):
-        for index, each in enumerate(part):
-            yield from _named(f"{name}[{index}]", each)
-    else:
-        yield name, part
+        features = nest_of(x, f"{_OWNER}: x")
+        return of_parts((features, np.zeros(len(tf.nest.flatten(features)[0]), np.int32)), _OWNER), 1
+    return of_parts((x, y) if sample_weight is None else (x, y, sample_weight), _OWNER), None
 
 
 def _is_indexable(x: Any) -> bool:
