@@ -49,12 +49,12 @@ def state_by_name(optimizer):
     return {variable.name.removeprefix(prefix): np.array(variable) for variable in optimizer.variables}
 
 
-def small_model(keras_version, units=4, outputs=1):
+def small_model(keras_version, units=4, outputs=1, head="head"):
     keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)
     layers = keras.layers
     return keras.Sequential(
-        [layers.Input((4,)), layers.Dense(units, activation="tanh", name="hidden"), layers.Dense(outputs, name="head")]
+        [layers.Input((4,)), layers.Dense(units, activation="tanh", name="hidden"), layers.Dense(outputs, name=head)]
     )
 
 

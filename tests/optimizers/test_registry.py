@@ -127,43 +127,38 @@ def test_extreme_gradients_and_weights(keras_version, name, compiled):
         assert np.isnan(after(gradient, global_clipnorm=1.0)).all()
 
 
+# Optimizer, where it runs, and options beside a clipped step with decay.
+WAYS = [
+    (name, way, {"global_clipnorm": 0.1}) for way in ("xla", "2 replicas", "4 replicas") for name in optimizers.names()
+] + [
+    ("lars", "2 replicas", {"clipnorm": 0.05}),
+    ("lamb", "2 replicas", {"clipvalue": 0.01, "use_ema": True, "ema_overwrite_frequency": 3}),
+    ("lamb", "2 replicas", {"pre_normalize": True}),
+    ("lamb", "2 replicas", {"jit_compile": True}),
+]
+
+
+def is_slow(name, way, options):
+    # The roots of Shampoo take ten seconds to compile; test_sharded_updates.py has them on replicas.
+    return name == "shampoo" or way == "4 replicas" or "pre_normalize" in options or "jit_compile" in options
+
+
 @both_versions
 @pytest.mark.parametrize(
-    "name",
-    # The roots of Shampoo take ten seconds to compile; tests/optimizers/test_sharded_updates.py has them on replicas.
-    [pytest.param(name, marks=[pytest.mark.slow] * (name == "shampoo")) for name in optimizers.names()],
+    "name, way, options", [pytest.param(*each, marks=[pytest.mark.slow] * is_slow(*each)) for each in WAYS]
 )
-@pytest.mark.parametrize("way", ["xla", "2 replicas", pytest.param("4 replicas", marks=pytest.mark.slow)])
-def test_xla_and_replicas_do_not_change_the_weights(keras_version, name, way):
-    """Twenty clipped updates, with a rate that moves: plain, and under XLA or on replicas."""
+def test_xla_and_replicas_do_not_change_the_weights(keras_version, name, way, options):
+    """Twenty steps, with a rate that moves: plain, and under XLA or on replicas."""
     if keras_version == "keras3" and name not in OURS:
         pytest.skip("Keras 3's own clip before the replicas are added up")
     rate = KERAS[keras_version].optimizers.schedules.PolynomialDecay(ARGUMENTS[name]["learning_rate"], 20, 0.001)
 
     def make():
-        return get(keras_version, name, learning_rate=rate, weight_decay=0.01, global_clipnorm=0.1)
+        return get(keras_version, name, learning_rate=rate, weight_decay=0.01, **options)
 
     one = fitted(keras_version, make, ONE_DEVICE)
     strategy = ONE_DEVICE if way == "xla" else mirrored(int(way.split()[0]))
     assert_same_weights(fitted(keras_version, make, strategy, jit_compile=way == "xla"), one)
-
-
-@both_versions
-@pytest.mark.parametrize(
-    "name, options",
-    [
-        ("lars", {"clipnorm": 0.05}),
-        pytest.param("lamb", {"pre_normalize": True}, marks=pytest.mark.slow),
-        pytest.param("lamb", {"jit_compile": True}, marks=pytest.mark.slow),
-        ("lamb", {"clipvalue": 0.01, "use_ema": True, "ema_overwrite_frequency": 3}),
-    ],
-)
-def test_two_replicas_clip_and_average_as_one_does(keras_version, name, options):
-    def make():
-        return get(keras_version, name, learning_rate=0.02, weight_decay=0.01, **options)
-
-    one, two = (fitted(keras_version, make, strategy, steps=8) for strategy in (ONE_DEVICE, mirrored(2)))
-    assert_same_weights(two, one)
 
 
 def test_names_and_dictionaries_and_optimizers_are_understood():

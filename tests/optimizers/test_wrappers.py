@@ -35,6 +35,16 @@ def wrapped(keras_version, wrapper, inner=None, **options):
     return make(keras_version, name, optimizer=inner, **{**arguments, **options})
 
 
+def step_of(strategy, optimizer, weight, gradients):
+    """A function that takes a step, with a row of the gradients on each replica."""
+
+    def replica():
+        index = tf.distribute.get_replica_context().replica_id_in_sync_group
+        optimizer.apply_gradients([(tf.constant(gradients, tf.float32)[index], weight)])
+
+    return tf.function(lambda: strategy.run(replica))
+
+
 INFINITIES = {
     "alone": ({}, None),
     "sharded": ({"shard_updates": True}, None),
@@ -106,16 +116,7 @@ def test_constraints_hold_for_the_combined_update(keras_version, wrapper):
         options = {"every": 1, "outer_learning_rate": 1.5} if wrapper.startswith("Local") else {}
         optimizer = wrapped(keras_version, wrapper, inner, **options)
         optimizer.build([weight])
-    gradients = tf.constant([[10.0, -10.0], [10.0, 10.0]])
-
-    @tf.function
-    def step():
-        def replica():
-            index = tf.distribute.get_replica_context().replica_id_in_sync_group
-            optimizer.apply_gradients([(gradients[index], weight)])
-
-        strategy.run(replica)
-
+    step = step_of(strategy, optimizer, weight, [[10.0, -10.0], [10.0, 10.0]])
     for _ in range(2):
         step()
     found = np.array(weight)
@@ -135,12 +136,7 @@ def test_a_checkpoint_without_the_state_of_all_replicas_is_told_and_refused(kera
         return weight, optimizer
 
     weight, optimizer = built()
-
-    @tf.function
-    def step():
-        strategy.run(lambda: optimizer.apply_gradients([(tf.ones(2), weight)]))
-
-    step()
+    step_of(strategy, optimizer, weight, np.ones((2, 2)))()
     with pytest.warns(UserWarning, match="each replica has state of its own, and this file holds that of the first"):
         path = tf.train.Checkpoint(optimizer=optimizer).save(str(tmp_path / "checkpoint"))
     with pytest.raises(ValueError, match="is not in the checkpoint.*ExactResume.*checkpointing()"):
@@ -199,15 +195,10 @@ def test_groups_must_divide_the_replicas(keras_version, wrapper):
     with strategy.scope():
         [weight] = variables(keras_version, {"kernel": np.ones(2)})
         optimizer = wrapped(keras_version, wrapper, group_size=2)
-
-    @tf.function
-    def step():
-        strategy.run(lambda: optimizer.apply_gradients([(tf.ones(2), weight)]))
-
     with pytest.raises(ValueError, match="3 replicas do not divide into groups of group_size=2"):
         with strategy.scope():
             optimizer.build([weight])
-        step()
+        step_of(strategy, optimizer, weight, np.ones((3, 2)))()
 
 
 @both_versions

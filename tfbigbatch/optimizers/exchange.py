@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,14 +16,6 @@ import tensorflow as tf
 # Between two processes 4 MB took 90 MB less than 32 MB, and no longer.
 _ROUND_BYTES = 2**22
 _MOST_ROUNDS = 64
-
-
-class _Piece(NamedTuple):
-    """Entries `start` to `stop` of a flat tensor, given by its number."""
-
-    number: int
-    start: int
-    stop: int
 
 
 def launchers(strategy: tf.distribute.Strategy) -> Any:
@@ -56,48 +48,43 @@ def between_processes(
       write: function of (the same, the tensor), called for what the replica does not own; its result, if it has one, is
         waited for before the next round. Also for its own where they are summed: a sum loses the sign of zeros.
     """
-    replicas = strategy.num_replicas_in_sync
     for dtype in dict.fromkeys(dtypes):
-        # The others have nothing to send.
-        own_sizes = [size if each == dtype else 0 for size, each in zip(sizes, dtypes)]
-        totals = [sum(size for size, owner in zip(own_sizes, owners) if owner == each) for each in range(replicas)]
-        # An all-gather is padded to the largest share; an all-reduce receives all of them twice.
-        is_gathered = max(totals) < 2 / replicas * sum(totals)
-        rounds = cut(owners, own_sizes, replicas, dtype.size)
+        # Of each replica: the tensors of this dtype that it owns, in order.
+        shares = [
+            [number for number, each in enumerate(dtypes) if each == dtype and owners[number] == replica]
+            for replica in range(strategy.num_replicas_in_sync)
+        ]
         for index, launcher in enumerate(launchers(strategy)):
             replica = strategy.extended._get_replica_id_in_sync_group(index)
+            own = functools.partial(read, index), functools.partial(write, index)
             with tf.device(launcher._device):
-                _send_rounds(
-                    launcher,
-                    replica,
-                    rounds,
-                    own_sizes,
-                    is_gathered,
-                    dtype,
-                    functools.partial(read, index),
-                    functools.partial(write, index),
-                )
+                _send_rounds(launcher, replica, shares, sizes, dtype, *own)
 
 
 def _send_rounds(
     launcher: Any,
     replica: int,
-    rounds: list[list[list[_Piece]]],
+    shares: Sequence[Sequence[int]],
     sizes: Sequence[int],
-    is_gathered: bool,
     dtype: tf.DType,
     read: Callable[[int], tf.Tensor],
     write: Callable[[int, tf.Tensor], Any],
 ) -> None:
     """On one replica: one round after the other, so that their temporaries are not there together."""
+    totals = [sum(sizes[number] for number in share) for share in shares]
+    # An all-gather is padded to the largest share; an all-reduce receives all of them twice.
+    is_gathered = max(totals) < 2 / len(shares) * sum(totals)
     everyone = _gathered if is_gathered else _summed
+    rounds = min(_MOST_ROUNDS, max(1, -(-max(totals) * len(shares) * dtype.size // _ROUND_BYTES)))
+    step = max(1, -(-max(totals) // rounds))
     arrived: dict[int, list[tf.Tensor]] = {}
     before: list[Any] = []
-    for pieces_of in rounds:
+    for low in range(0, max(*totals, 1), step):
+        pieces_of = [_pieces(share, sizes, low, low + step) for share in shares]
         with tf.control_dependencies(before):
             values = [read(number)[start:stop] for number, start, stop in pieces_of[replica]]
             own = tf.concat(values, axis=0) if values else tf.zeros([0], dtype)
-        lengths = [sum(piece.stop - piece.start for piece in pieces) for pieces in pieces_of]
+        lengths = [sum(stop - start for _, start, stop in pieces) for pieces in pieces_of]
         before = [own]
         for owner, (pieces, share) in enumerate(zip(pieces_of, everyone(launcher, own, replica, lengths))):
             if owner == replica and is_gathered:
@@ -112,28 +99,15 @@ def _send_rounds(
         before = [each for each in before if each is not None]
 
 
-def cut(owners: Sequence[int], sizes: Sequence[int], replicas: int, itemsize: int) -> list[list[list[_Piece]]]:
-    """Cuts the replicas' shares, each its flat tensors one after the other, into rounds of about equal sizes.
-
-    Returns:
-      For each round and replica, the pieces of its tensors, in order.
-    """
-    shares = [[index for index, owner in enumerate(owners) if owner == each] for each in range(replicas)]
-    longest = max(sum(sizes[index] for index in share) for share in shares)
-    number = min(_MOST_ROUNDS, max(1, -(-longest * replicas * itemsize // _ROUND_BYTES)))
-    step = max(1, -(-longest // number))
-    rounds: list[list[list[_Piece]]] = []
-    for low in range(0, max(longest, 1), step):
-        rounds.append([])
-        for share in shares:
-            pieces, begin = [], 0
-            for index in share:
-                start, stop = max(low - begin, 0), min(low + step - begin, sizes[index])
-                if start < stop:
-                    pieces.append(_Piece(index, start, stop))
-                begin += sizes[index]
-            rounds[-1].append(pieces)
-    return rounds
+def _pieces(share: Sequence[int], sizes: Sequence[int], low: int, high: int) -> list[tuple[int, int, int]]:
+    """The parts of a replica's tensors in a range of their concatenation: (number, start, stop) of each."""
+    pieces, begin = [], 0
+    for number in share:
+        start, stop = max(low - begin, 0), min(high - begin, sizes[number])
+        if start < stop:
+            pieces.append((number, start, stop))
+        begin += sizes[number]
+    return pieces
 
 
 def _gathered(launcher: Any, own: tf.Tensor, replica: int, sizes: list[int]) -> list[tf.Tensor]:

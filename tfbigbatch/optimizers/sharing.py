@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
@@ -34,14 +34,6 @@ _OfReplicas = list[list[_Tensors]]
 # Matrices of one shape are transformed together up to this size. On a CPU that gains 1.8 times the rate for 64 x 64,
 # 1.1 times for 128 x 128 and nothing from 256 x 256 on (results/measurements/speed.md).
 _BATCH_BYTES, _CPU_BATCH_BYTES = 2**26, 2**20
-
-
-class _Shape(NamedTuple):
-    """All matrices of one shape and dtype; `members` are (index, number of matrices) of their batches."""
-
-    group: Group
-    dtype: tf.DType
-    members: tuple[tuple[int, int], ...]
 
 
 def map_matrices(
@@ -67,38 +59,48 @@ def map_matrices(
     Returns:
       The transformed batches, in the form of `batches`.
     """
-    outcomes: list[list[Any]] = [[None] * len(of_replicas) for of_replicas in batches]
-    by_shape, replicas = _by_shape(batches), strategy.num_replicas_in_sync
-    exchanged, is_free = _exchange(strategy, batches)
-    shared: list[_Shape] = []
-    if exchanged is not None:
-        groups = [each.group for each in by_shape]
-        shared = [by_shape[index] for index in assignment.worthwhile(groups, flops, replicas, share, is_free)]
-    apply = functools.partial(_transformed, transform, _batch_bytes(strategy, batches))
-    unshared = [each for each in by_shape if each not in shared]
-    _put(outcomes, unshared, _on_each_replica(apply, _inputs(batches, unshared)))
-    for dtype in dict.fromkeys(each.dtype for each in shared):
-        same = [each for each in shared if each.dtype == dtype]
-        parts = assignment.assign([each.group for each in same], flops, replicas)
-        _put(outcomes, same, exchanged(strategy, apply, _inputs(batches, same), parts))
-    return outcomes
-
-
-def _by_shape(batches: Sequence[Sequence[tf.Tensor]]) -> list[_Shape]:
-    members: dict[tuple[tf.DType, int, int], list[tuple[int, int]]] = {}
+    if not batches:
+        return []
+    members: dict[tuple[tf.DType, int, int], list[int]] = {}
     for index, (batch, *_) in enumerate(batches):
-        count, rows, columns = batch.shape
-        members.setdefault((batch.dtype, rows, columns), []).append((index, count))
-    return [
-        _Shape(Group(sum(count for _, count in same), rows, columns, dtype.size), dtype, tuple(same))
+        members.setdefault((batch.dtype, *batch.shape[1:]), []).append(index)
+    groups = [
+        Group(sum(batches[index][0].shape[0] for index in same), rows, columns, dtype.size)
         for (dtype, rows, columns), same in members.items()
     ]
+    inputs: _OfReplicas = [
+        [[batches[index][replica] for index in same] for same in members.values()] for replica in range(len(batches[0]))
+    ]
+    apply = functools.partial(_transformed, transform, _batch_bytes(strategy, batches))
+    exchanged, is_free = _exchange(strategy, batches)
+    replicas = strategy.num_replicas_in_sync
+    shared = assignment.worthwhile(groups, flops, replicas, share, is_free) if exchanged else []
+    found: _OfReplicas = [[[] for _ in groups] for _ in inputs]
+    for own, results in zip(inputs, found):
+        for group in (group for group in range(len(groups)) if group not in shared):
+            with tf.device(own[group][0].device):
+                results[group] = apply(own[group], 0, groups[group].number)
+    if shared:
+        parts = assignment.assign([groups[group] for group in shared], flops, replicas)
+        pieces = exchanged(strategy, apply, [[own[group] for group in shared] for own in inputs], parts)
+        for results, own in zip(found, pieces):
+            for group, of_group in zip(shared, own):
+                results[group] = of_group
+    outcomes: list[list[Any]] = [[] for _ in batches]
+    for results in found:
+        for same, of_group in zip(members.values(), results):
+            start = 0
+            for index in same:
+                count = batches[index][0].shape[0]
+                outcomes[index].append(_rows(of_group, start, start + count))
+                start += count
+    return outcomes
 
 
 def _exchange(strategy: tf.distribute.Strategy, batches: Sequence[Sequence[tf.Tensor]]) -> tuple[Any, bool]:
     """The function by which replicas get each other's results, None where they cannot; and True if nothing moves."""
     replicas = strategy.num_replicas_in_sync
-    if replicas == 1 or not batches:
+    if replicas == 1:
         return None, False
     here = len(batches[0])
     if isinstance(strategy, tf.distribute.TPUStrategy) and here == 1:
@@ -120,23 +122,6 @@ def _batch_bytes(strategy: tf.distribute.Strategy, batches: Sequence[Sequence[tf
     return _CPU_BATCH_BYTES if on_cpu and not isinstance(strategy, tf.distribute.TPUStrategy) else _BATCH_BYTES
 
 
-def _inputs(batches: Sequence[Sequence[tf.Tensor]], by_shape: list[_Shape]) -> _OfReplicas:
-    replicas = len(batches[0]) if batches else 0
-    return [
-        [[batches[index][replica] for index, _ in each.members] for each in by_shape] for replica in range(replicas)
-    ]
-
-
-def _put(outcomes: list[list[Any]], by_shape: list[_Shape], pieces: _OfReplicas) -> None:
-    """Makes batches of the transformed pieces, on each replica's device."""
-    for replica, of_replica in enumerate(pieces):
-        for each, of_shape in zip(by_shape, of_replica):
-            start = 0
-            for index, count in each.members:
-                outcomes[index][replica] = _rows(of_shape, start, start + count)
-                start += count
-
-
 def _rows(tensors: _Tensors, start: int, stop: int) -> tf.Tensor:
     """A range of the tensors' concatenation, of which only that is made."""
     picked, offset = [], 0
@@ -155,17 +140,7 @@ def _transformed(transform: Transform, limit: int, tensors: _Tensors, start: int
     return [transform(_rows(tensors, first, min(first + most, stop))) for first in range(start, stop, most)]
 
 
-def _on_each_replica(apply: _Apply, inputs: _OfReplicas) -> _OfReplicas:
-    pieces: _OfReplicas = []
-    for of_replica in inputs:
-        pieces.append([])
-        for tensors in of_replica:
-            with tf.device(tensors[0].device):
-                pieces[-1].append(apply(tensors, 0, sum(tensor.shape[0] for tensor in tensors)))
-    return pieces
-
-
-# ---- Exchanges: functions of (strategy, apply, inputs, each replica's parts), for matrices of one dtype ----------
+# ---- Exchanges: functions of (strategy, apply, inputs, each replica's parts) ---------------------------------
 
 
 def _between_devices(_: tf.distribute.Strategy, apply: _Apply, inputs: _OfReplicas, parts: list[list[Part]]) -> Any:
