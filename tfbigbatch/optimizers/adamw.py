@@ -97,11 +97,11 @@ class AdamW(Rule):
         return {**scalars, "epsilon": self.epsilon}
 
     def apply_in_place(
-        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], *, adapt: bool, **options: Any
+        self, gradient: Tensor, weight: tf.Variable, slots: Sequence[tf.Variable], **options: Any
     ) -> tuple[tf.Operation, tuple[Any, Any, Any] | None]:
         from tfbigbatch.optimizers import cpu_kernels
 
-        del adapt
+        del options["adapt"]
         m, v = slots
         return cpu_kernels.adamw(gradient, weight, m, v, **options)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import tf_keras
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import adamw, lamb, lars, muon, options, shampoo
 from tfbigbatch.optimizers.adasum.optimizer import AdasumMixin
+from tfbigbatch.optimizers.arguments import Argument
 from tfbigbatch.optimizers.base import LayerStatistics, Rule
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 from tfbigbatch.optimizers.local_steps.optimizer import LocalStepsMixin
@@ -31,7 +32,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
 
     replicas_differ = False
     counts_calls = False
-    of_keras = {}
+    of_keras: Mapping[str, Argument] = {}
     unchecked = ("name", "mesh", "is_legacy_optimizer")
 
     def __init__(self, *, learning_rate: Any, rule: Rule, weight_decay: Any, name: str, **arguments: Any) -> None:
@@ -146,8 +147,8 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         return self.iterations
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
-        """The step of one variable, for callers that do not use `apply_gradients`."""
-        self.updater.apply_to_variable(gradient, variable)
+        """Refused: a step is of all layers."""
+        raise InputError(f"{type(self).__name__}.update_step: call apply_gradients with all gradients.")
 
     def update_averages(self, variables: Sequence[tf.Variable]) -> None:
         if not self.use_ema:

@@ -15,7 +15,6 @@ import keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import rules
-from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.base import MatrixRule, Rule, View
 from tfbigbatch.optimizers.keras3_config import ConfiguredOptimizer
 from tfbigbatch.optimizers.ops import Tensor
@@ -182,7 +181,6 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
                 accumulator=accumulators[index],
             )
         options.warn_of_idle_patterns(paths)
-        self._largest = {}
         if options.accumulates:
             self._largest = {
                 self._var_key(variable): self._new_state(variable, "largest", variable.shape)
@@ -306,42 +304,11 @@ class LayerwiseOptimizer(ConfiguredOptimizer):
         self._iterations.assign(self._iterations.value - keras.ops.cast(~is_last, self._iterations.dtype))
         return new
 
-    def _micro_batches(self) -> Any:
-        """The micro-batches of the current step: a number, or a tensor where there is a schedule of them."""
-        steps = self.accumulation_steps
-        return steps(self._iterations.value) if isinstance(steps, AccumulationSchedule) else steps
-
     def _current_weight_decay(self, iterations: Tensor) -> Any:
         decay = self.weight_decay
         if not callable(decay):
             return decay
         return keras.ops.cast(decay(iterations) if self.is_schedule(decay) else decay(), "float32")
-
-    def update_step(self, gradient: Tensor, variable: Any, learning_rate: Any) -> None:
-        """Refused: a step is of all layers."""
-        raise InputError(f"{type(self).__name__}.update_step: call apply, or stateless_apply, with all gradients.")
-
-    def _overwrite_variables_directly_with_gradients(
-        self, grads: Sequence[Any], vars: Sequence[Any]
-    ) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Keras' own part of `apply`: variables that a step overwrites with their gradients, such as float8's scales.
-
-        With accumulation they take the largest of the micro-batches' at the last, as Keras' own accumulation does.
-        """
-        if not self._largest:
-            return super()._overwrite_variables_directly_with_gradients(grads, vars)
-        assert self._micro_steps is not None
-        is_last = self._micro_steps.value + 1 >= self._micro_batches()
-        kept = []
-        for gradient, variable in zip(grads, vars):
-            if not self._overwrite_variable_with_gradient(variable):
-                kept.append((gradient, variable))
-                continue
-            largest = self._largest[self._var_key(variable)]
-            value = keras.ops.maximum(keras.ops.cast(gradient, largest.dtype), largest.value)
-            variable.assign(keras.ops.where(is_last, keras.ops.cast(value, variable.dtype), variable.value))
-            largest.assign(keras.ops.where(is_last, keras.ops.zeros_like(value), value))
-        return [gradient for gradient, _ in kept], [variable for _, variable in kept]
 
 
 def _wide(variable: Any) -> str:

@@ -17,7 +17,7 @@ from tfbigbatch.optimizers.keras3_config import ConfiguredOptimizer
 from tfbigbatch.optimizers.local_steps.optimizer import LocalStepsMixin
 from tfbigbatch.optimizers.sharded_updates import one_device
 from tfbigbatch.optimizers.updater import LayerwiseUpdater
-from tfbigbatch.optimizers.wrapper import WrapperMixin
+from tfbigbatch.optimizers.wrapper import WrapperMixin, of_inner
 
 
 class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
@@ -97,29 +97,6 @@ class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
         tf.__internal__.distribute.interim.maybe_merge_call(
             self.updater.apply, self._distribution_strategy, gradients, variables
         )
-
-    def _overwrite_variables_directly_with_gradients(
-        self, grads: Sequence[Any], vars: Sequence[Any]
-    ) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Keras' own part of `apply`: variables that a step overwrites with their gradients, such as float8's scales.
-
-        With accumulation they take the largest of the micro-batches' at the last, as Keras' own accumulation does.
-        """
-        if self._micro_steps is not None and self.updater.is_built:
-            is_last = self._micro_steps + 1 >= self.updater.micro_batches()
-            for gradient, variable in zip(grads, vars):
-                if self._overwrite_variable_with_gradient(variable):
-                    largest = self._largest[self._var_key(variable)]
-                    value = tf.maximum(tf.cast(gradient, largest.dtype), largest)
-                    variable.assign(tf.where(is_last, tf.cast(value, variable.dtype), tf.convert_to_tensor(variable)))
-                    largest.assign(tf.where(is_last, tf.zeros_like(value), value))
-            kept = [pair for pair in zip(grads, vars) if not self._overwrite_variable_with_gradient(pair[1])]
-            return [gradient for gradient, _ in kept], [variable for _, variable in kept]
-        return super()._overwrite_variables_directly_with_gradients(grads, vars)
-
-    def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: Any) -> None:
-        """The step of one variable, for callers that do not use `apply`."""
-        self.updater.apply_to_variable(gradient, _tensor_variable(variable), learning_rate)
 
     def update_averages(self, variables: Sequence[tf.Variable]) -> None:
         if not self.use_ema:
@@ -212,13 +189,8 @@ class Wrapper(WrapperMixin, keras.optimizers.Optimizer):
         self._trainable_variables = self.inner_optimizer._trainable_variables
         self.built = True
 
-    def layer_statistics(self) -> dict[str, Any]:
-        """The optimizer's, where it has them; see `LAMB`."""
-        return self.inner_optimizer.layer_statistics()
-
-    def scale_loss(self, loss: Any) -> Any:
-        """Keras' own method, of the optimizer."""
-        return self.inner_optimizer.scale_loss(loss)
+    layer_statistics = of_inner("layer_statistics")
+    scale_loss = of_inner("scale_loss")
 
     # ---- Serialisation --------------------------------------------------------------------------
 

@@ -70,13 +70,6 @@ class MatrixTransforms:
         outcomes = iter(self._when_due(step, lambda: self._by_owners(strategy, batches, owners), kept))
         return [None if count is None else [regrouped(next(outcomes)) for _ in range(count)] for count in counts]
 
-    def of_variable(self, variable: tf.Variable, gradient: tf.Tensor, step: tf.Tensor) -> _Batches | None:
-        """The transformed batches of one variable on one replica; None for a vector."""
-        if self._layers.of(variable).view is None:
-            return None
-        batches, kept = self._before(variable, gradient, None, 1)
-        return self._when_due(step, lambda: [self._rule.transform(batch) for batch in batches], kept)
-
     def _by_owners(
         self, strategy: tf.distribute.Strategy, batches: Sequence[_Batches], owners: Sequence[int | None]
     ) -> list[_Batches]:
@@ -108,27 +101,22 @@ class MatrixTransforms:
     def _before_on_replicas(
         self, strategy: tf.distribute.Strategy, variable: Any, gradient: Any, factor: Any, micro_batches: Any
     ) -> list[tuple[_Batches, _Batches]]:
-        """The results of the first part of the step on each replica of this process; none for a vector."""
+        """On each replica of this process the batches of a layer, and what takes their place in a step without.
+
+        None for a vector.
+        """
         layer, found = self._layers.of(variable), list[tuple[_Batches, _Batches]]()
         if layer.view is None:
             return found
 
         @tf.autograph.experimental.do_not_convert
         def run(variable: Any, gradient: Any, factor: Any) -> None:
+            gradient = mean_of(tf.cast(gradient, arithmetic_dtype(variable)), micro_batches)
+            slots = layer.read_slots()
+            batches, new_slots = self._rule.before_transform(self._clipped(gradient, factor), slots, layer.view)
+            layer.assign_slots(slots, new_slots)
             # Kept here rather than returned: what `update` makes of a result depends on the strategy.
-            found.append(self._before(variable, gradient, factor, micro_batches))
+            found.append((batches, self._rule.kept(slots, layer.view) if self._rule.transform_every() > 1 else []))
 
         self._layers.on_replicas(strategy, layer, variable, run, gradient, factor)
         return found
-
-    def _before(self, variable: Any, gradient: Any, factor: Any, micro_batches: Any) -> tuple[_Batches, _Batches]:
-        """The batches of one layer to transform, and what takes their place in a step without.
-
-        `gradient` is the sum over the micro-batches.
-        """
-        layer = self._layers.of(variable)
-        gradient = mean_of(tf.cast(gradient, arithmetic_dtype(variable)), micro_batches)
-        slots = layer.read_slots()
-        batches, new_slots = self._rule.before_transform(self._clipped(gradient, factor), slots, layer.view)
-        layer.assign_slots(slots, new_slots)
-        return batches, self._rule.kept(slots, layer.view) if self._rule.transform_every() > 1 else []

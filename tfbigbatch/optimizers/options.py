@@ -201,7 +201,8 @@ def with_rule(rule: type[Rule]) -> Callable[[_Class], _Class]:
             table = {**rule.arguments, **self.of_keras}
             given = {"name": rule.__name__, **{name: each.default for name, each in table.items()}}
             given.update(_given(type(self).__name__, table, ["learning_rate"], self.unchecked, values, named))
-            super(optimizer, self).__init__(rule=rule(**{name: given.pop(name) for name in names}), **given)
+            own = rule(**{name: given.pop(name) for name in names})
+            super(optimizer, self).__init__(rule=own, **given)  # type: ignore[arg-type]
 
         made.__signature__ = _whole_signature(init, {**rule.arguments, **KERAS3})  # type: ignore[attr-defined]
         optimizer.__init__ = made  # type: ignore[misc]

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.accumulation import mean_of
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
@@ -213,25 +212,6 @@ class LayerwiseUpdater:
         )
 
     # ---- One layer, on one replica ------------------------------------------------------------
-
-    def apply_to_variable(
-        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor | None = None
-    ) -> None:
-        """The step of one variable without accumulation or global clipping, for `update_step` of Keras."""
-        label = self._layers.label
-        check_gradient(label, self._layers.of(variable).path, gradient, variable)
-        if self._layers.shards is not None:
-            raise InputError(
-                f"{label}(shard_updates=True): update_step steps one variable on one replica, and the others "
-                "would not have it. Call apply_gradients with all of them."
-            )
-        step = self._step()
-        if learning_rate is not None:
-            step = step._replace(learning_rate=tf.cast(learning_rate, tf.float32))
-        transformed = None
-        if self._transforms is not None:
-            transformed = self._transforms.of_variable(variable, gradient, step.number)
-        self._apply_to_layer(variable, gradient, step, None, transformed)
 
     def _apply_to_layer(self, variable: Any, gradient: Any, step: _Step, factor: Any, transformed: Any) -> None:
         layer = self._layers.of(variable)

@@ -20,6 +20,16 @@ _OF_REPLICAS = "of_replicas"
 SAVE_ALL = "Use callbacks.ExactResume, or save and restore what optimizer.checkpointing() gives beside the optimizer."
 
 
+def of_inner(name: str) -> Callable[..., Any]:
+    """A method of a wrapper that is the inner optimizer's."""
+
+    def method(self: WrapperMixin, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.inner_optimizer, name)(*args, **kwargs)
+
+    method.__doc__ = f"`{name}` of the inner optimizer."
+    return method
+
+
 class WrapperMixin(abc.ABC):
     """A step in three parts: gradients received, the inner optimizer's step, what follows it. State: the inner one's.
 
@@ -34,7 +44,7 @@ class WrapperMixin(abc.ABC):
 
     if TYPE_CHECKING:
         # Of `Wrapper`, which comes after the mixins of Adasum and LocalSteps.
-        def __init__(self, optimizer: Any) -> None: ...
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     @abc.abstractmethod
     def _received(self, gradients: Sequence[Any]) -> list[tf.Tensor]:
@@ -170,22 +180,14 @@ class WrapperMixin(abc.ABC):
     def learning_rate(self, learning_rate: Any) -> None:
         self.inner_optimizer.learning_rate = learning_rate
 
-    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Any = None) -> None:
-        """Keras' own method, of the optimizer."""
-        self.inner_optimizer.exclude_from_weight_decay(var_list=var_list, var_names=var_names)
-
-    def finalize_variable_values(self, var_list: Any) -> None:
-        """Keras' own method, of the optimizer."""
-        self.inner_optimizer.finalize_variable_values(var_list)
+    exclude_from_weight_decay = of_inner("exclude_from_weight_decay")
+    finalize_variable_values = of_inner("finalize_variable_values")
+    load_own_variables = of_inner("load_own_variables")
 
     def save_own_variables(self, store: Any) -> None:
         """Keras' own method, of the optimizer."""
         self._warn_of_replicas()
         self.inner_optimizer.save_own_variables(store)
-
-    def load_own_variables(self, store: Any) -> None:
-        """Keras' own method, of the optimizer."""
-        self.inner_optimizer.load_own_variables(store)
 
 
 class ReplicaCheck(tf.train.experimental.PythonState):

@@ -151,7 +151,7 @@ def _decay(
     if decay == "exponential":
         staircase = fields.get("staircase", False)
         return keras_schedules.ExponentialDecay(peak, fields["every"], fields["factor"], staircase=staircase)
-    factor, boundaries = fields.get("factor", 0.5), fields.get("boundaries")
+    factor, boundaries = fields.get("factor", 0.5), list(fields.get("boundaries", ()))
     if decay == "mlperf_gnmt":
         remain = fields.get("remain", 2 / 3)
         boundaries = gnmt_halvings(total_steps, remain=remain, interval=fields.get("interval", 0.0))
@@ -166,8 +166,8 @@ def _decay(
             f"the boundary at step {inside[0]} lies inside the warm-up of {warmup_steps} steps: warm up "
             "shorter, or move the boundary."
         )
-    if list(boundaries) != sorted(set(boundaries)):
-        raise InputError(f"boundaries={list(boundaries)} of a multi_step decay: expected them increasing.")
+    if boundaries != sorted(set(boundaries)):
+        raise InputError(f"boundaries={boundaries} of a multi_step decay: expected them increasing.")
     # Keras drops after the step at a boundary; ours at it, as the other decays count.
     return keras_schedules.PiecewiseConstantDecay(
         [float(boundary - warmup_steps) - 0.5 for boundary in boundaries],
