@@ -217,17 +217,14 @@ def test_a_pipeline_that_does_not_repeat_its_order_is_told_on_resume(random, tmp
         fit()
 
 
-@pytest.mark.parametrize(
-    "arguments, match",
-    [
+def test_arguments_are_checked():
+    for arguments, match in (
         ({"directory": ""}, "directory=''; expected the path"),
         ({"directory": "x", "every": 0}, "every=0 is out of range"),
         ({"directory": "x", "callbacks": [3]}, "callbacks has 3"),
-    ],
-)
-def test_arguments_are_checked(arguments, match):
-    with pytest.raises(ValueError, match=match):
-        EXACT["keras3"](**arguments)
+    ):
+        with pytest.raises(ValueError, match=match):
+            EXACT["keras3"](**arguments)
 
 
 def test_data_is_checked(tmp_path):

@@ -21,13 +21,13 @@ def learning_rate(step):
 class Quadratic:
     """A variable of each replica, under its own loss, and an optimizer that trains it."""
 
-    def __init__(self, strategy, keras_version, options, inner=None, name="LocalSteps"):
+    def __init__(self, strategy, keras_version, options, name="LocalSteps"):
         self.strategy = strategy
         keras = KERAS[keras_version]
         with self.strategy.scope():
             [self.weight] = make_variables(keras_version, {"kernel": np.ones(3)})
-            inner = inner or (lambda: keras.optimizers.SGD(0.1, momentum=0.9))
-            self.optimizer = make(keras_version, name, optimizer=inner(), **options)
+            inner = keras.optimizers.SGD(0.1, momentum=0.9)
+            self.optimizer = make(keras_version, name, optimizer=inner, **options)
             self.optimizer.build([self.weight])
         self.step = tf.function(self._step)
 

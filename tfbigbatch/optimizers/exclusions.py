@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.errors import nearest
+from tfbigbatch.errors import InputError, nearest
 
 # The usual recipe: biases, and whatever a normalisation layer owns.
 NORM_AND_BIAS = (r"(^|[/_.])(bias|gamma|beta)(_\d+)?$", r"(?i:(batch|layer|group|instance|rms)_?norm)")
@@ -26,12 +26,12 @@ def check_patterns(name: str, patterns: Any) -> list[str] | str | None:
     if isinstance(patterns, str):
         if patterns in SETS:
             return patterns
-        raise ValueError(
+        raise InputError(
             f"{name} takes a list of regular expressions or the name of a set, not {patterns!r}: write "
             f"[{patterns!r}], or one of the sets {', '.join(map(repr, SETS))}. {nearest(patterns, SETS)}"
         )
     if isinstance(patterns, (bytes, Mapping)) or not isinstance(patterns, Iterable):
-        raise ValueError(
+        raise InputError(
             f"{name}={patterns!r}; expected a list of regular expressions, [] for none, or one of the sets "
             f"{', '.join(map(repr, SETS))}."
         )
@@ -40,7 +40,7 @@ def check_patterns(name: str, patterns: Any) -> list[str] | str | None:
         try:
             re.compile(pattern)
         except (re.error, TypeError) as error:
-            raise ValueError(f"{name}: {pattern!r} is not a regular expression ({error}).") from None
+            raise InputError(f"{name}: {pattern!r} is not a regular expression ({error}).") from None
     return patterns
 
 

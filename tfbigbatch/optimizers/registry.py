@@ -92,17 +92,20 @@ def check_fields(name: str, arguments: Mapping[str, Any]) -> None:
     Raises:
       ValueError: the name, or an argument's name, is unknown, or a value cannot be used.
     """
-    known = fields(name)
-    table = argument_tables.TABLES.get(name.lower(), {})
+    _checked(name.lower(), arguments, fields(name))
+    _chosen_wrapper(arguments)
+
+
+def _checked(name: str, arguments: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """The arguments after their checks; raises ValueError for one that is not among `known`, or cannot be used."""
+    label, table, known = f"optimizer {name!r}", argument_tables.TABLES.get(name, {}), set(known)
     for argument, value in arguments.items():
         if argument not in known:
-            raise argument_tables.unknown(f"optimizer {name!r}", argument, value, known)
-        if argument in table:
-            try:
-                table[argument].check(f"optimizer {name!r}", argument, value)
-            except ValueError as error:
-                raise InputError(str(error)) from None
-    _chosen_wrapper(arguments)
+            raise argument_tables.unknown(label, argument, value, known)
+    return {
+        argument: table[argument].check(label, argument, value) if argument in table else value
+        for argument, value in arguments.items()
+    }
 
 
 def _check_name(name: Any, known: Iterable[str]) -> None:
@@ -165,12 +168,7 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     excluded = None
     if _EXCLUDE not in accepted:
         excluded = exclusions.check_patterns(_EXCLUDE, arguments.pop(_EXCLUDE, None))
-    table = {} if name in _registered else argument_tables.TABLES[name]
-    for argument, value in arguments.items():
-        if argument not in accepted:
-            raise argument_tables.unknown(f"optimizer {name!r}", argument, value, accepted | set(WRAPPERS))
-        if argument in table:
-            arguments[argument] = table[argument].check(f"optimizer {name!r}", argument, value)
+    arguments = _checked(name, arguments, accepted | set(WRAPPERS))
     if name == "momentum":
         arguments.setdefault("momentum", 0.9)
     try:

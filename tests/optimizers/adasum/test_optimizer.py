@@ -78,34 +78,39 @@ def test_missing_gradients_are_named(keras_version):
 
 
 @both_versions
-def test_clipping_follows_the_sum_of_gradients_and_precedes_that_of_updates(keras_version):
+def test_clipping_follows_the_sum_of_gradients(keras_version):
     gradients = random_gradients(2)
-
-    def rule(combine):
-        return lambda: make(
-            keras_version, "Adasum", optimizer=sgd(keras_version, 1.0, global_clipnorm=0.5), combine=combine
-        )
-
-    change, _ = applied(keras_version, rule("updates"), mirrored(2), gradients)
-    clipped = [0.5 * gradient / np.linalg.norm(gradient) for gradient in gradients]
-    np.testing.assert_allclose(change, -tree(clipped), rtol=1e-4, atol=1e-6)
-    change, _ = applied(keras_version, rule("gradients"), mirrored(2), gradients)
+    inner = lambda: sgd(keras_version, 1.0, global_clipnorm=0.5)
+    change, _ = applied(
+        keras_version,
+        lambda: make(keras_version, "Adasum", optimizer=inner(), combine="gradients"),
+        mirrored(2),
+        gradients,
+    )
     combined = tree(gradients)
     np.testing.assert_allclose(change, -0.5 * combined / np.linalg.norm(combined), rtol=1e-4, atol=1e-6)
 
 
 @both_versions
-@pytest.mark.parametrize("name, options", [("LAMB", {"global_clipnorm": 0.3}), ("Muon", {"share_work": True})])
-def test_a_step_is_taken_by_each_replica_from_its_own_gradient(keras_version, name, options):
-    """Muon's too: nothing is shared, even where work is shared otherwise."""
+@pytest.mark.parametrize(
+    "name, options",
+    [("SGD", {"global_clipnorm": 0.5}), ("LAMB", {"global_clipnorm": 0.3}), ("Muon", {"share_work": True})],
+)
+@pytest.mark.parametrize("wrapper, arguments", [("Adasum", {"combine": "updates"}), ("LocalSteps", {"every": 1})])
+def test_a_step_is_taken_by_each_replica_from_its_own_gradient(keras_version, name, options, wrapper, arguments):
+    """Clipped by its own norm; Muon's too: nothing is shared, even where work is shared otherwise."""
     gradients, one_device = random_gradients(2), tf.distribute.OneDeviceStrategy("CPU:0")
 
     def inner():
+        if name == "SGD":
+            return sgd(keras_version, 1.0, **options)
         return make(keras_version, name, learning_rate=0.1, weight_decay=0.01, **options)
 
     alone = [applied(keras_version, inner, one_device, gradient[None])[0] for gradient in gradients]
-    change, _ = applied(keras_version, lambda: make(keras_version, "Adasum", optimizer=inner()), mirrored(2), gradients)
-    np.testing.assert_allclose(change, tree(alone), rtol=1e-4, atol=1e-5)
+    wrapped = lambda: make(keras_version, wrapper, optimizer=inner(), **arguments)
+    change, _ = applied(keras_version, wrapped, mirrored(2), gradients)
+    expected = tree(alone) if wrapper == "Adasum" else np.mean(alone, axis=0)
+    np.testing.assert_allclose(change, expected, rtol=1e-4, atol=1e-5)
 
 
 @both_versions

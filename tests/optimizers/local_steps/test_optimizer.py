@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS_VERSIONS, both_versions, make
-from tests.helpers.keras_versions import variables as make_variables
-from tests.helpers.local_quadratic import CURVATURE, MINIMUM, REPLICAS, Quadratic, expected
+from tests.helpers.keras_versions import KERAS_VERSIONS, both_versions
+from tests.helpers.local_quadratic import REPLICAS, Quadratic, expected
 
 CASES = [
     {"every": 3},
@@ -22,8 +21,8 @@ CASES = [
 ]
 
 
-def quadratic(keras_version, options, inner=None, name="LocalSteps"):
-    return Quadratic(mirrored(REPLICAS), keras_version, options, inner, name)
+def quadratic(keras_version, options, name="LocalSteps"):
+    return Quadratic(mirrored(REPLICAS), keras_version, options, name)
 
 
 @pytest.mark.parametrize(
@@ -59,22 +58,6 @@ def test_common_weights_are_those_of_the_last_outer_step(keras_version):
         problem.optimizer.common_weights(),
     ):
         pass
-
-
-@both_versions
-@pytest.mark.parametrize("name", ["LAMB", "Muon"])
-def test_layer_wise_optimizers_clip_by_each_replicas_own_norm(keras_version, name):
-    options = {"learning_rate": 0.05, "global_clipnorm": 0.1}
-    problem = quadratic(keras_version, {"every": 1}, inner=lambda: make(keras_version, name, **options))
-    problem.step()
-    alone = []
-    for replica in range(REPLICAS):
-        [weight] = make_variables(keras_version, {"kernel": np.ones(3)})
-        optimizer = make(keras_version, name, **options)
-        gradient = CURVATURE[replica] * (1.0 - MINIMUM[replica])
-        optimizer.apply_gradients([(tf.constant(gradient, tf.float32), weight)])
-        alone.append(np.asarray(tf.convert_to_tensor(weight)))
-    np.testing.assert_allclose(problem.weights()[0], np.mean(alone, axis=0), rtol=1e-5)
 
 
 @both_versions
