@@ -80,7 +80,7 @@ class SavedByName:
         super().save_own_variables(store)  # type: ignore[misc]
 
     def _check_that_state_is_here(self) -> None:
-        if self.updater.is_in_other_processes:
+        if self.updater.layers.is_in_other_processes:
             name = type(self).__name__
             raise InputError(
                 f"{name}(shard_updates=True): a .keras or .h5 file is read and written by one process, and others have "

@@ -77,7 +77,7 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
                 )
         super().build(var_list)
         paths = [variable.name.split(":")[0] for variable in var_list]
-        self.named_state.add_layers(paths, self.updater.build(var_list, paths))
+        self.named_state.add_layers(paths, self.updater.layers.build(var_list, paths))
         if self.use_ema:
             self.named_state.add_others("average", paths, self._model_variables_moving_average)
         self._built = True
@@ -104,8 +104,8 @@ class LayerwiseOptimizer(SavedByName, tf_keras.optimizers.Optimizer):
         return self._use_weight_decay(variable)
 
     def layer_statistics(self) -> dict[str, LayerStatistics]:
-        """Each layer's trust ratio and norms at the last step, by path; see `LayerwiseUpdater.layer_statistics`."""
-        return self.updater.layer_statistics()
+        """Each layer's trust ratio and norms at the last step, by path; see `Layers.statistics`."""
+        return self.updater.layers.statistics()
 
     # ---- The learning rate --------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
         trained = [variable for variable in variables if not self._overwrite_variable_with_gradient(variable)]
         paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in trained]
         trained = [_tensor_variable(variable) for variable in trained]
-        self.named_state.add_layers(paths, self.updater.build(trained, paths))
+        self.named_state.add_layers(paths, self.updater.layers.build(trained, paths))
         if self.use_ema:
             averages = [_tensor_variable(each) for each in self._model_variables_moving_average if each is not None]
             self.named_state.add_others("average", paths, averages)
@@ -79,8 +79,8 @@ class LayerwiseOptimizer(SavedByName, ConfiguredOptimizer):
         return self._use_weight_decay(variable)
 
     def layer_statistics(self) -> dict[str, LayerStatistics]:
-        """Each layer's trust ratio and norms at the last step, by path; see `LayerwiseUpdater.layer_statistics`."""
-        return self.updater.layer_statistics()
+        """Each layer's trust ratio and norms at the last step, by path; see `Layers.statistics`."""
+        return self.updater.layers.statistics()
 
     # ---- One step -----------------------------------------------------------------------------
 

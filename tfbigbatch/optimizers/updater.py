@@ -14,7 +14,7 @@ import tensorflow as tf
 from tfbigbatch.optimizers import rules
 from tfbigbatch.optimizers.accumulation import mean_of
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
-from tfbigbatch.optimizers.base import Adapter, LayerStatistics, MatrixRule, Rule
+from tfbigbatch.optimizers.base import Adapter, MatrixRule, Rule
 from tfbigbatch.optimizers.layers import Layer, Layers, arithmetic_dtype
 from tfbigbatch.optimizers.matrix_transforms import MatrixTransforms
 from tfbigbatch.optimizers.ops_tensorflow import compiled_by_xla
@@ -48,6 +48,9 @@ class LayerwiseUpdater:
       options: what LARS and LAMB have in common.
       adapter: the Keras optimizer that holds this updater.
       micro_steps: int64 variable that counts micro-batches; None without accumulation.
+
+    Attributes:
+      layers: what applies to each, and its state.
     """
 
     def __init__(
@@ -58,29 +61,16 @@ class LayerwiseUpdater:
         self.micro_steps = micro_steps
         self.has_foreign_state = False
         self._adapter = adapter
-        self._layers = Layers(rule, options, adapter)
+        self.layers = Layers(rule, options, adapter)
         self._transforms = (
-            MatrixTransforms(rule, adapter, self._layers, self._clipped) if isinstance(rule, MatrixRule) else None
+            MatrixTransforms(rule, adapter, self.layers, self._clipped) if isinstance(rule, MatrixRule) else None
         )
         self._compiled = tf.function(self._apply_compiled, jit_compile=True, autograph=False)
 
     @property
     def is_built(self) -> bool:
         """True once the layers have their state."""
-        return self._layers.is_built
-
-    @property
-    def is_in_other_processes(self) -> bool:
-        """True where other processes have a part of the state."""
-        return self._layers.is_in_other_processes
-
-    def build(self, variables: Sequence[tf.Variable], paths: Sequence[str]) -> dict[str, list[Any]]:
-        """Creates the state of all layers; returns it for a checkpoint, as `Layers.build`."""
-        return self._layers.build(variables, paths)
-
-    def layer_statistics(self) -> dict[str, LayerStatistics]:
-        """Each layer's statistics of the last step, by path, as `Layers.statistics`."""
-        return self._layers.statistics()
+        return self.layers.is_built
 
     # ---- One step -----------------------------------------------------------------------------
 
@@ -90,15 +80,15 @@ class LayerwiseUpdater:
         self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable]
     ) -> None:
         """Applies the gradients of one batch: dense, summed over replicas, in cross-replica context."""
-        label = self._layers.label
+        label = self.layers.label
         if self.has_foreign_state:
             raise ValueError(
                 f"The checkpoint that was restored into this {label} holds the state of another "
                 "optimizer: nothing of it was taken. To start afresh, leave the optimizer out: "
                 "tf.train.Checkpoint(model=model)."
             )
-        self._layers.check_step(strategy)
-        layers = [self._layers.of(variable) for variable in variables]
+        self.layers.check_step(strategy)
+        layers = [self.layers.of(variable) for variable in variables]
         for gradient, variable, layer in zip(gradients, variables, layers):
             check_gradient(label, layer.path, strategy.experimental_local_results(gradient)[0], variable)
         if self.micro_steps is None:
@@ -107,7 +97,7 @@ class LayerwiseUpdater:
         micro_batches = self.micro_batches()
         accumulators = [layer.accumulator for layer in layers]
         for layer, gradient in zip(layers, gradients):
-            self._layers.on_replicas(strategy, layer, layer.accumulator, _add, gradient)
+            self.layers.on_replicas(strategy, layer, layer.accumulator, _add, gradient)
         # The condition must be inside the merged call of all replicas: TensorFlow does not allow it around the call.
         tf.cond(
             self.micro_steps.assign_add(1) >= micro_batches,
@@ -148,9 +138,9 @@ class LayerwiseUpdater:
             def run(variable: Any, gradient: Any, factor: Any, of_layer: Any) -> None:
                 apply_to_layer(variable, gradient, step, factor, of_layer)
 
-            layer = self._layers.of(variable)
-            self._layers.on_replicas(strategy, layer, variable, run, gradient, factor, of_layer)
-        self._layers.send_new_weights(variables)
+            layer = self.layers.of(variable)
+            self.layers.on_replicas(strategy, layer, variable, run, gradient, factor, of_layer)
+        self.layers.send_new_weights(variables)
         self._adapter.update_averages(variables)
         if not self._adapter.counts_calls:
             self._count(1)
@@ -166,8 +156,8 @@ class LayerwiseUpdater:
         """The factor of all gradients, on each replica; None where nothing is scaled."""
         if not self.rule.pre_normalize and not self._adapter.global_clipnorm:
             return None
-        if self._layers.shards is not None and self.micro_steps is not None:
-            norm = self._layers.shards.global_norm(self._layers.owners(variables), gradients)
+        if self.layers.shards is not None and self.micro_steps is not None:
+            norm = self.layers.shards.global_norm(self.layers.owners(variables), gradients)
             return self._factor(norm, micro_batches)
         by_replica = list(zip(*(strategy.experimental_local_results(each) for each in gradients)))
         if not self._adapter.replicas_differ:
@@ -214,7 +204,7 @@ class LayerwiseUpdater:
     # ---- One layer, on one replica ------------------------------------------------------------
 
     def _apply_to_layer(self, variable: Any, gradient: Any, step: _Step, factor: Any, transformed: Any) -> None:
-        layer = self._layers.of(variable)
+        layer = self.layers.of(variable)
         if self._adapter.jit_compile:
             # The Python number makes one trace for each layer, also for two of the same shape.
             self._compiled(variable, gradient, factor, transformed, layer.index)
@@ -229,7 +219,7 @@ class LayerwiseUpdater:
 
     def _apply_compiled(self, variable: Any, gradient: Any, factor: Any, transformed: Any, index: int) -> None:
         del index
-        self._apply_rule(self._layers.of(variable), variable, gradient, self._step(), factor, transformed)
+        self._apply_rule(self.layers.of(variable), variable, gradient, self._step(), factor, transformed)
 
     def _apply_rule(
         self, layer: Layer, variable: Any, gradient: Any, step: _Step, factor: Any, transformed: Any
@@ -238,7 +228,7 @@ class LayerwiseUpdater:
         elements = variable.shape.num_elements() or 0
         in_flight = None
         if in_place and elements >= _LARGE and not tf.executing_eagerly():
-            in_flight = step.in_flight.setdefault(variable.device, LayersInFlight(self._layers.largest))
+            in_flight = step.in_flight.setdefault(variable.device, LayersInFlight(self.layers.largest))
         with tf.control_dependencies([] if in_flight is None else in_flight.before(elements)):
             gradient = self._clipped(tf.cast(gradient, arithmetic_dtype(variable)), factor)
             weight_decay = step.weight_decay if layer.decay else 0.0
