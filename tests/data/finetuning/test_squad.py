@@ -45,8 +45,6 @@ def test_windows_overlap_and_hold_the_whole_question_first(tokenizer):
     np.testing.assert_array_equal(found.inputs["input_mask"][2], [1] * 9 + [0] * 2)
     np.testing.assert_array_equal(found.question, [0, 0, 0, 1])
     np.testing.assert_array_equal(found.first_token, [0, 3, 6, 0])
-    np.testing.assert_array_equal(found.tokens, [6, 6, 4, 2])
-    np.testing.assert_array_equal(found.first_position, [4, 4, 4, 3])
     # The answer is whole in the first two windows; a window without it points at [CLS].
     np.testing.assert_array_equal(found.start_positions, [8, 5, 0, 3])
     np.testing.assert_array_equal(found.end_positions, [9, 6, 0, 3])

@@ -98,9 +98,7 @@ class Windows:
       start_positions, end_positions: int32 [n], positions of the answer's first and last token in the window; both 0,
         [CLS], where the window does not contain the whole answer or there is none; -1 where it is unknown.
       question: int32 [n], index into `questions`.
-      first_position: int32 [n], position in the window of the first token of the paragraph.
-      first_token: int32 [n], index of that token in the paragraph.
-      tokens: int32 [n], number of the paragraph's tokens in the window.
+      first_token: int32 [n], index in the paragraph of the first of its tokens in the window.
       most_context: bool [n, T], True for the tokens that have their maximum context in this window.
       offsets: for each question int32 [tokens of the paragraph, 2], character ranges.
       lost: ids of the questions whose answer is not found at the place that the file names.
@@ -111,9 +109,7 @@ class Windows:
     start_positions: np.ndarray
     end_positions: np.ndarray
     question: np.ndarray
-    first_position: np.ndarray
     first_token: np.ndarray
-    tokens: np.ndarray
     most_context: np.ndarray
     offsets: list[np.ndarray]
     lost: tuple[str, ...]
@@ -170,18 +166,13 @@ def windows(
             if answer:
                 inside = first <= start and end < first + length
                 start, end = (place - first + first_position if inside else 0 for place in answer)
-            rows.append((index, first_position, first, length, start, end))
-    columns = np.array(rows, np.int32).reshape(-1, 6).T
+            rows.append((start, end, index, first))
+    names = ("start_positions", "end_positions", "question", "first_token")
     return Windows(
-        list(questions),
-        text_pairs.pack(tokenizer.vocabulary, queries, parts, max_seq_length),
-        start_positions=columns[4],
-        end_positions=columns[5],
-        question=columns[0],
-        first_position=columns[1],
-        first_token=columns[2],
-        tokens=columns[3],
-        most_context=np.array(most_context, bool).reshape(-1, max_seq_length),
+        questions=list(questions),
+        inputs=text_pairs.pack(tokenizer.vocabulary, queries, parts, max_seq_length),
+        **dict(zip(names, np.array(rows, np.int32).reshape(-1, len(names)).T)),
+        most_context=np.array(most_context).reshape(-1, max_seq_length) > 0,
         offsets=[encoded[question.context][1] for question in questions],
         lost=tuple(lost),
     )
@@ -297,9 +288,11 @@ def _of_window(
     """float64 [pairs, 3]: first and last token in the paragraph, and the sum of the logits, of the valid pairs."""
     # Stable: the earlier of equal logits wins.
     start, end = (np.argsort(-logits, kind="stable")[:n_best_size] for logits in (starts, ends))
-    first = windows.first_position[row]
+    # The paragraph is the second text, before the last [SEP].
+    types = windows.inputs["input_type_ids"][row]
+    first = types.argmax()
     start = start[windows.most_context[row, start]]
-    end = end[(end >= first) & (end < first + windows.tokens[row])]
+    end = end[(end >= first) & (end < first + types.sum() - 1)]
     length = end[np.newaxis] - start[:, np.newaxis] + 1
     one, other = np.nonzero((length >= 1) & (length <= max_answer_length))
     start, end = start[one], end[other]
