@@ -2,10 +2,11 @@
 
 import gzip
 import io
+import json
 
 import pytest
 
-from tests.helpers.datasets import bert_sets, made_squad, translation_sets
+from tests.helpers.datasets import bert_sets, translation_sets
 from tfbigbatch.data import text_files
 from tfbigbatch.data.bert.prepare import corpus as bert_corpus
 from tfbigbatch.data.finetuning import glue, squad
@@ -42,74 +43,62 @@ def test_a_mark_is_skipped_once_and_only_at_the_beginning():
         text_files.decoded(b"a\xfcb", "made")
 
 
-class TestEveryReader:
-    """The same with a mark as without one, and UTF-16 refused."""
+def read_bert_corpus(folder, content):
+    path = written(folder / "t.txt.gz", gzip.compress(content))
+    found = bert_corpus.documents({path: bert_corpus.scan(path, lambda: None)})
+    assert len(found) == 2
+    return found.layouts, list(found.texts())
 
-    def check(self, read, content):
-        assert read(MARK + content) == read(content)
-        with pytest.raises(ValueError, match="UTF-16"):
-            read(content.decode().encode("utf-16"))
 
-    @pytest.mark.parametrize(
-        "layout, text",
-        [
-            ("plain", "One.\n\nTwo.\n"),
-            ("wikitext", " = Cats = \n \n Cats . \n \n = Dogs = \n \n Dogs . \n"),
-            ("json", '{"text": "Cats."}\n{"text": "Dogs."}\n'),
-        ],
-    )
-    def test_bert_corpora(self, tmp_path, layout, text):
-        def read(content):
-            path = written(tmp_path / "t.txt.gz", gzip.compress(content))
-            scanned = bert_corpus.scan(path, lambda: None)
-            found = list(bert_corpus.documents({path: scanned}).texts())
-            assert (scanned[0], len(found)) == (layout, 2)
-            return [(text, whole) for text, _, whole in found]
+def read_corpus_of_words(folder, content):
+    paths = {split: written(folder / split, content) for split in corpus.SPLITS}
+    corpus.prepare(paths, str(folder / "out"), overwrite=True)
+    return corpus.load(str(folder / "out")).vocabulary
 
-        self.check(read, text.encode())
 
-    def test_language_model_texts(self, tmp_path):
-        def read(content):
-            paths = {split: written(tmp_path / split, content) for split in corpus.SPLITS}
-            corpus.prepare(paths, str(tmp_path / "out"), overwrite=True)
-            return corpus.load(str(tmp_path / "out")).vocabulary
+def parallel_text(packed):
+    def read(folder, content):
+        path = translation_sets.write(folder, "t", content, packed)
+        scan, copied = prepare.scan(path, lambda: None), io.BytesIO()
+        prepare._copy([path], copied)
+        by_grain = [line for offset in scan.offsets for line in text_files.lines(path, int(offset), count=1)]
+        assert by_grain == list(text_files.lines(path)) == TEXT.splitlines(keepends=True)
+        return by_grain, copied.getvalue(), scan.lines
 
-        self.check(read, TEXT.encode())
+    return read
 
-    @pytest.mark.parametrize("packed", [False, True])
-    def test_parallel_texts(self, tmp_path, packed, monkeypatch):
-        monkeypatch.setattr(prepare, "GRAIN", 1)
 
-        def read(content):
-            path = translation_sets.write(tmp_path, "t", content, packed)
-            scan, copied = prepare.scan(path, lambda: None), io.BytesIO()
-            prepare._copy([path], copied)
-            by_grain = [line for offset in scan.offsets for line in text_files.lines(path, int(offset), count=1)]
-            assert by_grain == list(text_files.lines(path)) == TEXT.splitlines(keepends=True)
-            return by_grain, copied.getvalue(), scan.lines
+def read_glue(folder, content):
+    (folder / "RTE").mkdir(exist_ok=True)
+    written(folder / "RTE" / "dev.tsv", content)
+    return glue.read(str(folder), "RTE", "dev")
 
-        self.check(read, TEXT.encode())
 
-    def test_vocabularies(self, tmp_path):
-        content = "".join(f"{token}\n" for token in bert_sets.TOKENS).encode()
-        self.check(lambda content: Vocabulary.load(written(tmp_path / "v", content)).tokens, content)
+SQUAD = {"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a", "question": "b"}]}]}]}
+READERS = {
+    "plain": (read_bert_corpus, "One.\n\nTwo.\n"),
+    "wikitext": (read_bert_corpus, " = Cats = \n \n Cats . \n \n = Dogs = \n \n Dogs . \n"),
+    "json": (read_bert_corpus, '{"text": "Cats."}\n{"text": "Dogs."}\n'),
+    "words": (read_corpus_of_words, TEXT),
+    "parallel": (parallel_text(packed=False), TEXT),
+    "parallel, packed": (parallel_text(packed=True), TEXT),
+    "vocabulary": (
+        lambda folder, content: Vocabulary.load(written(folder / "v", content)).tokens,
+        "".join(f"{token}\n" for token in bert_sets.TOKENS),
+    ),
+    "classes of images": (
+        lambda folder, content: layouts.text_of(written(folder / "l", content)),
+        "n01440764 tench\n",
+    ),
+    "glue": (read_glue, "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n"),
+    "squad": (lambda folder, content: squad.read(written(folder / "squad.json", content)), json.dumps(SQUAD)),
+}
 
-    def test_classes_of_images(self, tmp_path):
-        self.check(lambda content: layouts.text_of(written(tmp_path / "l", content)), b"n01440764 tench\n")
 
-    def test_glue(self, tmp_path):
-        (tmp_path / "RTE").mkdir()
-
-        def read(content):
-            written(tmp_path / "RTE" / "dev.tsv", content)
-            return glue.read(str(tmp_path), "RTE", "dev")
-
-        self.check(read, b"index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n")
-
-    def test_squad(self, tmp_path):
-        with open(made_squad.write(tmp_path / "made.json"), "rb") as file:
-            content = file.read()
-        path = tmp_path / "squad.json"
-        assert squad.read(written(path, MARK + content)) == squad.read(written(path, content))
-        with pytest.raises(ValueError, match="is not JSON in UTF-8"):
-            squad.read(written(path, content.decode().encode("utf-16")))
+@pytest.mark.parametrize("name", READERS)
+def test_every_reader_reads_the_same_with_a_mark_as_without_one_and_refuses_utf16(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(prepare, "GRAIN", 1)
+    read, text = READERS[name]
+    assert read(tmp_path, MARK + text.encode()) == read(tmp_path, text.encode())
+    with pytest.raises(ValueError, match="UTF-16|is not JSON in UTF-8"):
+        read(tmp_path, text.encode("utf-16"))
