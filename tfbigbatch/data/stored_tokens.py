@@ -65,20 +65,11 @@ class PreparedText:
 
 
 def counts(
-    split: Split,
-    targets: Callable[[bytes], np.ndarray],
-    vocabulary_size: int,
-    most_records: int = _MOST_COUNTED,
+    split: Split, targets: Callable[[bytes], np.ndarray], vocabulary_size: int, most_records: int = _MOST_COUNTED
 ) -> np.ndarray:
-    """The number of times that each id is a target in a split's records: int64 [vocabulary_size].
+    """The number of times that each id in [0, vocabulary_size) is a target in a split's records: int64.
 
-    Damaged records are left out, and so are ids outside of the vocabulary.
-
-    Args:
-      split: of a prepared folder.
-      targets: see PreparedText.
-      vocabulary_size: ids are in [0, vocabulary_size).
-      most_records: maximum number of records read; of a larger split evenly spaced ones.
+    Damaged records are left out, and so are other ids. Of more than `most_records` evenly spaced ones are read.
     """
     numbers = np.unique(np.linspace(0, split.examples - 1, min(split.examples, most_records)).astype(np.int64))
     reader, found = RandomAccessReader(split), np.zeros(vocabulary_size, np.int64)
@@ -134,13 +125,9 @@ def save(
     """Writes the vocabulary, the counts, the indexes and then manifest.json, each atomically.
 
     Args:
-      folder, kind, sha256: see record_manifest.save.
+      folder, kind, fields, sha256: see record_manifest.save, as for the errors.
       vocabulary_file: its name in the folder.
       manifest: a PreparedText.
-      fields: further fields of manifest.json.
-
-    Raises:
-      ValueError: the folder cannot be written.
     """
     with record_manifest.writing(folder):
         os.makedirs(folder, exist_ok=True)

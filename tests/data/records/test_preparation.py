@@ -112,7 +112,7 @@ def test_a_shard_is_written_whole_with_its_record(tmp_path):
     assert record["lines"] == 4 and shards.done(shard) == record
     found = list(tf.data.TFRecordDataset(shard.path).as_numpy_iterator())
     assert found == [b"one", b"two", b"three", b"four" * 50]
-    np.testing.assert_array_equal(np.load(shard.offsets), tfrecord.offsets(shard.path))
+    np.testing.assert_array_equal(np.load(shard.sidecar(".offsets.npy")), tfrecord.offsets(shard.path))
     with open(shard.path, "ab") as file:
         file.write(b"more")
     assert shards.done(shard) is None

@@ -53,8 +53,17 @@ def random_crops(
     """
 
     def window(one: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        flips = tf.random.stateless_uniform([], seed + 1, maxval=2, dtype=tf.int32) == 1
-        return *random_window(one, seed, min_area), flips
+        begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+            tf.io.extract_jpeg_shape(one),
+            bounding_boxes=tf.zeros([1, 0, 4]),
+            seed=seed,
+            aspect_ratio_range=(3 / 4, 4 / 3),
+            area_range=(min_area, 1.0),
+            max_attempts=100,
+            min_object_covered=0.1,
+            use_image_if_no_bounding_boxes=True,
+        )
+        return begin[:2], size[:2], tf.random.stateless_uniform([], seed + 1, maxval=2, dtype=tf.int32) == 1
 
     return _crops(window, (encoded, seeds), image_size, resizer)
 
@@ -67,15 +76,7 @@ def centre_crops(
     Up to rounding, the same pixels as resizing the shorter side to image_size / central_fraction (224 / 0.875 = 256)
     and cropping the centre.
 
-    Args:
-      encoded, image_size, resizer: as of `random_crops`.
-      central_fraction: of the shorter side.
-
-    Returns:
-      uint8 [n, image_size, image_size, 3].
-
-    Raises:
-      tf.errors.InvalidArgumentError: as `random_crops`.
+    The arguments, the result and the errors are those of `random_crops`.
     """
 
     def window(one: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
@@ -95,49 +96,29 @@ def _crops(
 ) -> tf.Tensor:
     """Crops of JPEGs, the first of `elements`; `window` gives (begin, size, whether it is flipped) of one element."""
 
+    def decoded(one: tf.Tensor, begin: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+        """uint8 [height, width, 3]: a window of a JPEG, decoded alone."""
+        bounds = tf.concat([begin, size], axis=0)
+        return tf.image.decode_and_crop_jpeg(one, bounds, channels=3, dct_method=_DCT_METHOD)
+
     def crop(one: tuple[tf.Tensor, ...]) -> tf.Tensor:
         begin, size, flip = window(*one)
-        return _resized(_decoded_window(one[0], begin, size), flip, image_size)
+        # tf.image.resize is this op behind a dozen small ones, which take as long as a tenth of the decoding. From
+        # uint8 the result is that from float32, without writing and reading four times the bytes.
+        image = decoded(one[0], begin, size)[None]
+        image = tf.raw_ops.ResizeBilinear(images=image, size=[image_size, image_size], half_pixel_centers=True)[0]
+        # To the nearest: the cast cuts off.
+        image = tf.cast(image + 0.5, tf.uint8)
+        return image if flip is None else tf.cond(flip, lambda: tf.reverse(image, [1]), lambda: image)
 
     if resizer == "tensorflow":
         # A loop: a graph with the operations of each image takes a tenth longer.
         return tf.map_fn(crop, elements, fn_output_signature=tf.TensorSpec([image_size, image_size, 3], tf.uint8))
     each = tuple(map(tf.unstack, elements))
     windows = [window(*one) for one in zip(*each, strict=True)]
-    images = [_decoded_window(one, begin, size) for one, (begin, size, _) in zip(each[0], windows)]
+    images = [decoded(one, begin, size) for one, (begin, size, _) in zip(each[0], windows)]
     flips = tf.stack([False if flip is None else flip for *_, flip in windows])
     return _resized_by_opencv(images, flips, image_size)
-
-
-def random_window(encoded: tf.Tensor, seed: tf.Tensor, min_area: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """The window of a random crop: (begin, size), each int32 [2], rows and columns of the image."""
-    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
-        tf.io.extract_jpeg_shape(encoded),
-        bounding_boxes=tf.zeros([1, 0, 4]),
-        seed=seed,
-        aspect_ratio_range=(3 / 4, 4 / 3),
-        area_range=(min_area, 1.0),
-        max_attempts=100,
-        min_object_covered=0.1,
-        use_image_if_no_bounding_boxes=True,
-    )
-    return begin[:2], size[:2]
-
-
-def _resized(image: tf.Tensor, flip: tf.Tensor | None, image_size: int) -> tf.Tensor:
-    """uint8 [image_size, image_size, 3] of an image, resized bilinearly, mirrored where `flip` says so."""
-    # tf.image.resize is this op behind a dozen small ones, which take as long as a tenth of the decoding. From
-    # uint8 the result is that from float32, without writing and reading four times the bytes.
-    image = tf.raw_ops.ResizeBilinear(images=image[None], size=[image_size, image_size], half_pixel_centers=True)[0]
-    # To the nearest: the cast cuts off.
-    image = tf.cast(image + 0.5, tf.uint8)
-    return image if flip is None else tf.cond(flip, lambda: tf.reverse(image, [1]), lambda: image)
-
-
-def _decoded_window(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """uint8 [height, width, 3]: a window of a JPEG, decoded alone."""
-    window = tf.concat([begin, size], axis=0)
-    return tf.image.decode_and_crop_jpeg(encoded, window, channels=3, dct_method=_DCT_METHOD)
 
 
 def _resized_by_opencv(images: Sequence[tf.Tensor], flips: tf.Tensor, image_size: int) -> tf.Tensor:

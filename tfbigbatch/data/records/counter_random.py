@@ -24,23 +24,15 @@ def splitmix64(value: Any) -> np.ndarray:
     return value ^ (value >> np.uint64(31))
 
 
-def seed_key(seed: int) -> int:
-    """A run's seed, any int, as 64 bits."""
-    return ((seed + 1) * GOLDEN) & _MASK
-
-
 def keys(seed: int, epoch: Any, numbers: Any) -> np.ndarray:
-    """A key for each record of an epoch of a run.
+    """A key for each record of an epoch of a run: uint64 [n].
 
     Args:
-      seed: the run's.
+      seed: the run's, any int.
       epoch: an integer, or an integer array of [n].
       numbers: integer array of [n].
-
-    Returns:
-      uint64 array of [n].
     """
-    run = splitmix64([seed_key(seed)])
+    run = splitmix64([((seed + 1) * GOLDEN) & _MASK])
     of_epoch = splitmix64(run + (np.asarray(epoch, np.int64) + 1).astype(np.uint64))
     return splitmix64(of_epoch + np.asarray(numbers).astype(np.int64).astype(np.uint64))
 

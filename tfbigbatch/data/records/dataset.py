@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from typing import Any, ClassVar
@@ -103,15 +104,10 @@ class RecordDataset(Dataset):
         options.deterministic = True
         report = self.bad.reporter()
 
-        def made(records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor) -> Any:
-            records, numbers, epochs = (tf.ensure_shape(each, [group]) for each in (records, numbers, epochs))
-            return map_records(
-                lambda records, numbers, epochs: self.examples(records, numbers, epochs, seed),
-                records,
-                numbers,
-                (numbers, epochs),
-                report,
-            )
+        def made(*parts: tf.Tensor) -> Any:
+            records, numbers, epochs = (tf.ensure_shape(each, [group]) for each in parts)
+            examples = functools.partial(self.examples, seed=seed)
+            return map_records(examples, records, numbers, (numbers, epochs), report)
 
         batches = (
             records.map(lambda records, numbers, epoch: (records, numbers, tf.fill(tf.shape(numbers), epoch)))

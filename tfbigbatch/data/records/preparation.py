@@ -105,8 +105,7 @@ def prepare(
       (the content of manifest.json; whether the folder was complete already).
 
     Raises:
-      ValueError: the source cannot be used; the folder holds something else, is locked by another command, or cannot
-        be written.
+      ValueError: the source cannot be used; the folder holds something else, is locked or cannot be written.
       Preempted: SIGINT or SIGTERM was received; the same call resumes.
     """
     with _lock(folder):
@@ -160,14 +159,12 @@ def fingerprint(
     """The fingerprint of all that a result depends on; not of where the source lies.
 
     Args:
-      source: its path.
-      layout: in words.
-      options: those that the result depends on.
-      contents: what else it depends on; JSON.
+      source, layout: the source's path, and what it is in words.
+      options, contents: what the result depends on beside the source, flags and the rest; JSON.
       rows: one for each file of the source: its name, its size and the like.
 
     Returns:
-      Dictionary with 'digest', 'source', 'layout' and 'options'.
+      Dictionary with 'digest', 'source' (its name), 'layout' and 'options'.
     """
     digest = hashlib.sha256(json.dumps([layout, options, contents], sort_keys=True).encode())
     for row in rows:
@@ -187,11 +184,7 @@ def option(default: Any, words: str) -> Any:
 
 
 def check_options(options: object, expected: dict[str, tuple[bool, str]]) -> None:
-    """Checks options that are flags of the command.
-
-    Args:
-      options: has an attribute for each name.
-      expected: for each name whether its value is valid, and which values are.
+    """Checks options that are flags of the command: for each name whether its value is valid, and which values are.
 
     Raises:
       ValueError: one is not valid.

@@ -49,18 +49,9 @@ class Shard:
         """The TFRecord file, once it is whole."""
         return os.path.join(self.folder, self.name)
 
-    @property
-    def record(self) -> str:
-        """The JSON file that says what the shard holds; written last."""
-        return self.sidecar(".json")
-
-    @property
-    def offsets(self) -> str:
-        """The NumPy file of the byte at which each record begins."""
-        return self.sidecar(".offsets.npy")
-
     def sidecar(self, ending: str) -> str:
-        """A file that belongs to the shard, in the folder's progress."""
+        """A file of the folder's progress that belongs to the shard: '.json', the record of its contents, is written
+        last; '.offsets.npy' has the byte at which each example begins."""
         return os.path.join(self.folder, PROGRESS, f"{self.name}{ending}")
 
 
@@ -90,10 +81,10 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(part, shard.path)
-            ends = np.cumsum(np.array(sizes, np.int64))
-            files.atomic_write(shard.offsets, lambda file: np.save(file, ends - np.array(sizes, np.int64)))
-            record = {**counts, "bytes": int(ends[-1]) if sizes else 0, "sha256": digest.hexdigest()}
-            files.atomic_write(shard.record, lambda file: file.write(json.dumps(record, indent=1).encode()))
+            ends = np.cumsum([0, *sizes], dtype=np.int64)
+            files.atomic_write(shard.sidecar(".offsets.npy"), lambda file: np.save(file, ends[:-1]))
+            record = {**counts, "bytes": int(ends[-1]), "sha256": digest.hexdigest()}
+            files.atomic_write(shard.sidecar(".json"), lambda file: file.write(json.dumps(record, indent=1).encode()))
     finally:
         with contextlib.suppress(OSError):
             os.remove(part)
@@ -103,8 +94,8 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
 def done(shard: Shard) -> dict[str, Any] | None:
     """The record of a whole shard; None where it or its offsets are missing, or it has not the size it had."""
     try:
-        record = files.read_json_dictionary(shard.record)
-        whole = os.path.getsize(shard.path) == record.get("bytes") and os.path.exists(shard.offsets)
+        record = files.read_json_dictionary(shard.sidecar(".json"))
+        whole = os.path.getsize(shard.path) == record.get("bytes") and os.path.exists(shard.sidecar(".offsets.npy"))
     except (OSError, InputError):
         return None
     return record if whole else None
@@ -115,7 +106,7 @@ def splits_of(results: Mapping[Shard, dict[str, Any]]) -> dict[str, Split]:
     splits = {}
     for split in dict.fromkeys(shard.split for shard in results):
         part = [shard for shard in results if shard.split == split]
-        offsets = [files.read_array(shard.offsets) for shard in part]
+        offsets = [files.read_array(shard.sidecar(".offsets.npy")) for shard in part]
         sizes = [results[shard]["bytes"] for shard in part]
         splits[split] = Split.of_files(split, [shard.path for shard in part], offsets, sizes)
     return splits

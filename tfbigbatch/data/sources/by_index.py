@@ -73,9 +73,8 @@ class ByIndex(Dataset):
             features, labels, *weights = self._rows(tf.minimum(positions, len(self) - 1))
             return features, labels, masked(mask, weights)
 
-        return replica_batches(
-            batch_of, context, batch_size=batch_size, first_step=0, last_step=self.evaluation_steps(batch_size)
-        )
+        steps = self.evaluation_steps(batch_size)
+        return replica_batches(batch_of, context, batch_size=batch_size, first_step=0, last_step=steps)
 
     def without(self, fraction: float, name: str) -> tuple[ByIndex, ByIndex]:
         """Two parts: the examples that stay, and a fraction chosen at random, the same in every run.

@@ -50,12 +50,9 @@ class ImageFolder(ByIndex):
         self._labels = images.labels[good].astype(np.int32)
 
     def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
-        images = tf.map_fn(self._image, tf.gather(self._paths, indices), fn_output_signature=tf.float32)
-        side = self.image_size
+        side, paths = self.image_size, tf.gather(self._paths, indices)
+        images = tf.map_fn(lambda path: decoded(tf.io.read_file(path), side), paths, fn_output_signature=tf.float32)
         return tf.ensure_shape(images, [indices.shape[0], side, side, 3]), tf.gather(self._labels, indices)
-
-    def _image(self, path: tf.Tensor) -> tf.Tensor:
-        return decoded(tf.io.read_file(path), self.image_size)
 
 
 def _good_images(images: layouts.Images, max_bad_share: float) -> np.ndarray:

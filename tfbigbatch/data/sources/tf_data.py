@@ -93,11 +93,8 @@ class TfDataExamples(Dataset):
         padded = examples.concatenate(tf.data.Dataset.from_tensors((nothing, 0.0)).repeat(padding))
         batches = padded.batch(batch_size // context.num_replicas_in_sync, drop_remainder=True)
 
-        def with_mask(example: tuple[Nest, ...], mask: tf.Tensor) -> tuple[Nest, ...]:
-            features, labels, *weights = example
-            return features, labels, masked(mask, weights)
-
-        return _own_replicas(batches.map(with_mask), context).prefetch(2)
+        with_mask = batches.map(lambda example, mask: (*example[:2], masked(mask, example[2:])))
+        return _own_replicas(with_mask, context).prefetch(2)
 
     def _made(self, seed: int) -> tf.data.Dataset:
         made = self._make(seed)

@@ -102,15 +102,12 @@ def index_file(keys: Keys, path: str, tick: Callable[[], None]) -> tuple[np.ndar
 
 
 def classes_of(found: Mapping[int, str], keys: Keys, folder: str) -> tuple[tuple[str, ...], int]:
-    """The classes of a set's records.
+    """The classes of a set's records, and the stored label of class 0.
 
     Args:
       found: the classes' names, or '', by stored label.
       keys: Keys of the set.
       folder: of its files.
-
-    Returns:
-      (names, the stored label of class 0).
 
     Raises:
       ValueError: a label is out of range.

@@ -68,16 +68,7 @@ def prepare(
 
     Args:
       source: path, see layouts.UNDERSTOOD.
-      output_dir: the prepared folder; created if it does not exist.
-      options: Options.
-      say: called with a line on what was found, before the long work begins.
-
-    Returns:
-      (the content of manifest.json; whether the folder was complete already).
-
-    Raises:
-      ValueError: the source is not understood or incomplete; too many images are bad; or as preparation.prepare.
-      Preempted: SIGINT or SIGTERM was received; the same call resumes.
+      output_dir, options, say: see `preparation.prepare`, as for the result and the errors.
     """
     job: preparation.Preparation
     records = existing.find(source)
@@ -104,11 +95,6 @@ class Content:
 def plan(source: layouts.Source, folder: str, options: Options) -> list[Shard]:
     """The shards of a source; the images of a split are spread over them in a seeded order.
 
-    Args:
-      source: the images.
-      folder: the prepared folder.
-      options: Options.
-
     Raises:
       ValueError: a number of shards is out of range.
     """
@@ -131,10 +117,6 @@ def plan(source: layouts.Source, folder: str, options: Options) -> list[Shard]:
 
 def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
     """Writes a shard of `Content`.
-
-    Args:
-      shard: the shard.
-      tick: called after each image.
 
     Returns:
       The record of shards.write: how many images were 'resized'; split, name and reason of those that were 'fixed' and
@@ -186,16 +168,7 @@ def _example(content: Content, index: int, image: check.Image) -> bytes:
 
 
 class Conversion(preparation.Preparation):
-    """Writes the images of a source into shards.
-
-    Args:
-      source: path of images in a layout of `layouts`.
-      folder: the prepared folder.
-      options: prepare.Options.
-
-    Raises:
-      ValueError: as layouts.find and plan do.
-    """
+    """Writes the images of a source into shards; raises ValueError as layouts.find and plan do."""
 
     kind, load = image_manifest.KIND, staticmethod(image_manifest.load)
     unit, function = "image", staticmethod(write)
@@ -238,7 +211,13 @@ class Conversion(preparation.Preparation):
             sorted((image for record in results.values() for image in record[kind]), key=lambda image: image["name"])
             for kind in ("fixed", "left_out")
         )
-        self._refuse_too_many(left_out)
+        total, most = sum(map(self.size, self._shards)), self._options.max_bad_share
+        if len(left_out) > most * total:
+            shown = "\n".join(f"  {bad['name']}: {bad['reason']}" for bad in left_out[:_NAMED])
+            raise InputError(
+                f"{len(left_out):,} of {total:,} images cannot be used, more than --max_bad_share={most} allows. The "
+                f"first:\n{shown}\nFix the source, or allow more: finished work is kept."
+            )
         splits, max_side = shards.splits_of(results), self._options.max_side
         manifest = image_manifest.Manifest(self._found.classes, IMAGE_KEY, LABEL_KEY, LABEL_OFFSET, splits, max_side)
         about = {
@@ -251,14 +230,3 @@ class Conversion(preparation.Preparation):
             },
         }
         image_manifest.save(folder, manifest, sha256=shards.digests(results), about={**self.fingerprint, **about})
-
-    def _refuse_too_many(self, left_out: list[dict[str, str]]) -> None:
-        total = sum(map(self.size, self._shards))
-        if len(left_out) <= self._options.max_bad_share * total:
-            return
-        shown = "\n".join(f"  {bad['name']}: {bad['reason']}" for bad in left_out[:_NAMED])
-        raise InputError(
-            f"{len(left_out):,} of {total:,} images cannot be used, more than --max_bad_share="
-            f"{self._options.max_bad_share} allows. The first:\n{shown}\nFix the source, or allow more: finished work "
-            "is kept."
-        )
