@@ -36,8 +36,8 @@ def test_the_four_files_are_read(folder):
     np.testing.assert_array_equal(train.labels[:3], [0, 1, 2])
 
 
-def damage(path, change):
-    path.write_bytes(change(path.read_bytes()))
+def packed(magic, array):
+    return lambda content: gzip.compress(idx(magic, array))
 
 
 @pytest.mark.parametrize(
@@ -45,26 +45,15 @@ def damage(path, change):
     [
         (TRAIN_IMAGES, lambda content: b"", "is truncated or corrupt"),
         (TEST_IMAGES, lambda content: content[:200] + b"\x00\xff\x00" + content[203:], "is truncated or corrupt"),
-        (
-            TEST_IMAGES,
-            lambda content: gzip.compress(gzip.decompress(content)[:-100]),
-            "or truncated: its header",
-        ),
-        (
-            TEST_LABELS,
-            lambda content: gzip.compress(idx(2051, np.zeros((6, 28, 28)))),
-            "magic number 2051, expected 2049",
-        ),
-        (
-            TRAIN_LABELS,
-            lambda content: gzip.compress(idx(2049, np.full(12, 11))),
-            "label 11 of example 0 is out of range",
-        ),
-        (TRAIN_IMAGES, lambda content: gzip.compress(idx(2051, np.zeros((12, 32, 32)))), r"images of \(32, 32\)"),
+        (TEST_IMAGES, lambda content: gzip.compress(gzip.decompress(content)[:-100]), "or truncated: its header"),
+        (TEST_LABELS, packed(2051, np.zeros((6, 28, 28))), "magic number 2051, expected 2049"),
+        (TRAIN_LABELS, packed(2049, np.full(12, 11)), "label 11 of example 0 is out of range"),
+        (TRAIN_IMAGES, packed(2051, np.zeros((12, 32, 32))), r"images of \(32, 32\)"),
     ],
 )
 def test_a_damaged_file_is_named(folder, name, change, said):
-    damage(folder / name, change)
+    path = folder / name
+    path.write_bytes(change(path.read_bytes()))
     with pytest.raises(ValueError, match=said) as caught:
         mnist.load(str(folder))
     assert name.split("-")[0] in str(caught.value)

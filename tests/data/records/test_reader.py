@@ -1,12 +1,13 @@
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.data.records import manifest
+from tfbigbatch.data.records import manifest, tfrecord
 from tfbigbatch.data.records.reader import CHUNK_SIZE, RecordReader
 
 COUNTS = (70, 1, 130)
-FRAME = 16  # bytes of a record's frame beside its data
 
 
 def content(number):
@@ -16,17 +17,12 @@ def content(number):
 @pytest.fixture
 def files(tmp_path):
     """(paths, offsets) of three files of 201 records."""
-    paths, offsets, number = [], [], 0
-    for file, count in enumerate(COUNTS):
-        paths.append(str(tmp_path / f"file-{file}"))
-        offset = 0
-        with tf.io.TFRecordWriter(paths[-1]) as writer:
-            for _ in range(count):
+    numbers, paths = iter(range(sum(COUNTS))), [str(tmp_path / f"file-{file}") for file in range(len(COUNTS))]
+    for path, count in zip(paths, COUNTS):
+        with tf.io.TFRecordWriter(path) as writer:
+            for number in itertools.islice(numbers, count):
                 writer.write(content(number))
-                offsets.append(offset)
-                offset += FRAME + len(content(number))
-                number += 1
-    return paths, np.array(offsets)
+    return paths, np.concatenate(list(map(tfrecord.offsets, paths)))
 
 
 @pytest.fixture(params=["held", "mapped"])

@@ -2,6 +2,8 @@
 
 import array
 import gzip
+import itertools
+import os
 
 import numpy as np
 import pytest
@@ -139,14 +141,11 @@ COUNTS = (0, 8, 0, 12)
 
 
 def write(folder):
-    files, offsets, first = [], [], 0
-    for file, count in enumerate(COUNTS):
-        frames = list(map(tfrecord.framed, RECORDS[first : first + count]))
-        files.append(folder / f"records-{file}")
-        files[-1].write_bytes(b"".join(frames))
-        offsets.append(np.cumsum([0, *map(len, frames)])[:-1])
-        first += count
-    return Split.of_files("train", [str(path) for path in files], offsets, [path.stat().st_size for path in files])
+    files, records = [str(folder / f"records-{file}") for file in range(len(COUNTS))], iter(RECORDS)
+    for path, count in zip(files, COUNTS):
+        with open(path, "wb") as file:
+            file.writelines(tfrecord.framed(record) for record in itertools.islice(records, count))
+    return Split.of_files("train", files, list(map(tfrecord.offsets, files)), list(map(os.path.getsize, files)))
 
 
 def test_any_records_are_read_in_any_order(tmp_path):

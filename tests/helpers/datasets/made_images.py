@@ -1,9 +1,13 @@
 """Small sets of made-up JPEGs in TFRecord files, for the tests."""
 
+import itertools
+import os
+
 import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.images.manifest import Manifest, Split
+from tfbigbatch.data.records import tfrecord
 
 CLASSES = 5
 
@@ -14,15 +18,8 @@ def jpeg_of(number):
     return tf.io.encode_jpeg(np.full(shape, number % 250, np.uint8), quality=95).numpy()
 
 
-def feature(value):
-    if isinstance(value, bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
-
-
 def record(image, label):
-    features = {"image/encoded": feature(image), "image/class/label": feature(label)}
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    return tfrecord.example({"image/encoded": image, "image/class/label": label})
 
 
 def write_split(folder, counts, name="train", replaced=()):
@@ -31,19 +28,14 @@ def write_split(folder, counts, name="train", replaced=()):
     Args:
       replaced: dictionary from numbers to records in place of theirs.
     """
-    replaced, files, offsets, sizes, number = dict(replaced), [], [], [], 0
+    replaced, files, number = dict(replaced), [], itertools.count()
     for file, count in enumerate(counts):
+        numbers = itertools.islice(number, count)
+        records = [replaced.get(n) or record(jpeg_of(n), n % CLASSES + 1) for n in numbers]
         files.append(str(folder / f"{name}-{file}"))
-        offset = 0
-        with tf.io.TFRecordWriter(files[-1]) as writer:
-            for _ in range(count):
-                content = replaced.get(number) or record(jpeg_of(number), number % CLASSES + 1)
-                writer.write(content)
-                offsets.append(offset)
-                offset += len(content) + 16
-                number += 1
-        sizes.append(offset)
-    return Split(name, tuple(files), np.array(counts), np.array(offsets), np.array(sizes))
+        with open(files[-1], "wb") as opened:
+            opened.writelines(map(tfrecord.framed, records))
+    return Split.of_files(name, files, list(map(tfrecord.offsets, files)), list(map(os.path.getsize, files)))
 
 
 def manifest_of(**splits):

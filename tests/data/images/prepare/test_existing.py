@@ -1,29 +1,22 @@
 """TFRecords that are there already: indexed and described, never copied or changed."""
 
+import array
 import os
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.helpers.datasets.image_sets import CLASSES, encoded, picture
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import prepare
+from tfbigbatch.data.records import tfrecord
+from tfbigbatch.data.records.tfrecord import RandomAccessReader
 
 IMAGE = encoded()
 
 
-def feature(value):
-    if isinstance(value, bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-    if isinstance(value, float):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
-
-
 def example(**features):
-    named = {name.replace("__", "/"): feature(value) for name, value in features.items()}
-    return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString()
+    return tfrecord.example({name.replace("__", "/"): value for name, value in features.items()})
 
 
 def standard(label, number=0, **changed):
@@ -33,7 +26,7 @@ def standard(label, number=0, **changed):
         "image__encoded": encoded(picture(number)),
         "image__class__label": label,
         "image__class__synset": name.encode(),
-        "image__object__bbox__xmin": 0.25,
+        "image__object__bbox__xmin": array.array("f", [0.25]),
         "image__height": 12,
     }
     return example(**{**features, **changed})
@@ -48,9 +41,7 @@ def write(folder, files):
     """Writes a dictionary from names to lists of records; gives the folder as str."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, records in files.items():
-        with tf.io.TFRecordWriter(str(folder / name)) as writer:
-            for record in records:
-                writer.write(record)
+        (folder / name).write_bytes(b"".join(map(tfrecord.framed, records)))
     return str(folder)
 
 
@@ -73,15 +64,8 @@ def prepared(source, output, **options):
 
 
 def records_of(split):
-    """The records by the index, read as bytes from the frames."""
-    found = []
-    for path, offsets in zip(split.files, np.split(split.offsets, np.cumsum(split.counts)[:-1])):
-        with open(path, "rb") as file:
-            for offset in offsets:
-                file.seek(offset)
-                length = int.from_bytes(file.read(12)[:8], "little")
-                found.append(file.read(length))
-    return found
+    """The records by the index."""
+    return RandomAccessReader(split).read(np.arange(split.examples)).tolist()
 
 
 @pytest.mark.parametrize("files", [STANDARD, TFDS], ids=["standard", "tfds"])
@@ -125,9 +109,7 @@ def test_the_folder_of_the_records_may_hold_the_index_and_other_images_never_rep
             (images / "train" / name / f"{number}.jpg").write_bytes(IMAGE)
     with pytest.raises(ValueError, match="files that this command did not make, such as .*train-00000-of-00003"):
         prepared(images, source, overwrite=True, shards={"train": 3})
-    assert records_of(
-        image_manifest.Split.of_files("train", [f"{source}/train-00002-of-00003"], [np.array([0])], [999])
-    )
+    assert tfrecord.offsets(f"{source}/train-00002-of-00003").tolist() == [0]
 
 
 @pytest.mark.parametrize(
