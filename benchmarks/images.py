@@ -33,7 +33,7 @@ def write_records(jpegs: Sequence[bytes], folder: str, records: int, files: int)
                 features = {"image/encoded": jpegs[picture], "image/class/label": picture + 1}
                 file.write(tfrecord.framed(tfrecord.example(features)))
     offsets = [tfrecord.offsets(path) for path in paths]
-    return Split.of_files("train", paths, offsets, [os.path.getsize(path) for path in paths])
+    return Split.of_files("train", paths, offsets)
 
 
 def bare_decode(jpegs: Sequence[bytes], split: Any, given: argparse.Namespace) -> Any:

@@ -24,9 +24,8 @@ from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.data.records.dataset import RecordDataset
 from tfbigbatch.data.records.order import HostSlice
 from tfbigbatch.data.sources import image_folder as image_folders
-from tfbigbatch.data.sources.by_index import ByIndex
+from tfbigbatch.data.sources.by_index import ByIndex, Indexable
 from tfbigbatch.data.sources.image_folder import ImageFolder
-from tfbigbatch.data.sources.indexable import Indexable
 from tfbigbatch.data.sources.tf_data import TfDataExamples
 from tfbigbatch.data.translation import fake as fake_translation
 from tfbigbatch.data.translation.dataset import TranslationRecords

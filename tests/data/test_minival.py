@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.helpers.datasets import made_records
 from tfbigbatch import tasks
 from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.data.records import reader
 from tfbigbatch.data.records.manifest import with_minival
 from tfbigbatch.data.records.order import HostSlice
-from tfbigbatch.data.records.shards import write_split
 
 
 def test_the_last_of_the_arrays_are_split_off():
@@ -28,15 +28,7 @@ def records_of(split):
 
 @pytest.mark.parametrize("held_out", [3, 7, 12])
 def test_the_last_records_are_split_off_within_a_file_and_across_files(tmp_path, held_out):
-    parts = []
-    for number, size in enumerate((6, 7)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        parts.append(write_split(str(folder), "train", [f"{number}-{each}".encode() for each in range(size)]))
-    offsets = [part.offsets for part in parts]
-    whole = type(parts[0]).of_files(
-        "train", [part.files[0] for part in parts], offsets, [int(part.bytes[0]) for part in parts]
-    )
+    whole = made_records.write(tmp_path, (str(number).encode() for number in range(13)), (6, 7))
     splits = with_minival({"train": whole}, held_out)
     everything = records_of(whole)
     assert len(everything) == 13

@@ -151,7 +151,7 @@ def from_hugging_face(
     """
 
     def data() -> Splits:
-        from tfbigbatch.data.sources.indexable import Indexable
+        from tfbigbatch.data.sources.by_index import Indexable
 
         def example(row: Mapping[str, Any]) -> Any:
             given = row[features] if isinstance(features, str) else {name: row[name] for name in features}

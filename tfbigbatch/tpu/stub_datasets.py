@@ -72,10 +72,10 @@ def _splits(folder: str, counts: dict[str, int]) -> dict[str, Split]:
     os.makedirs(folder, exist_ok=True)
     splits = {}
     for name, count in counts.items():
-        path, size = os.path.join(folder, f"{name}-00000-of-00001"), count * _RECORD_BYTES
+        path = os.path.join(folder, f"{name}-00000-of-00001")
         with open(path, "wb") as file:
-            file.truncate(size)
-        splits[name] = Split.of_files(name, [path], [np.arange(count, dtype=np.int64) * _RECORD_BYTES], [size])
+            file.truncate(count * _RECORD_BYTES)
+        splits[name] = Split.of_files(name, [path], [np.arange(count, dtype=np.int64) * _RECORD_BYTES])
     return splits
 
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers.datasets import made_records
 from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.bert.prepare import sequences
-from tfbigbatch.data.records import tfrecord
-from tfbigbatch.data.records.manifest import Split
 
 COUNTS = (30, 7, 40, 26)
 SIZE, BATCH, LENGTH, MOST = sum(COUNTS), 16, 24, 4
@@ -32,16 +31,7 @@ def sequence(number):
 
 def write(folder, next_sentence=True):
     found = [sequences.serialized(sequence(number), next_sentence, np.dtype("<u2")) for number in range(SIZE)]
-    frames, files, offsets, number = list(map(tfrecord.framed, found)), [], [], 0
-    for file, count in enumerate(COUNTS):
-        files.append(str(folder / f"train-{file}"))
-        part = frames[number : number + count]
-        with open(files[-1], "wb") as out:
-            out.write(b"".join(part))
-        offsets.append(np.cumsum([0, *map(len, part)])[:-1])
-        number += count
-    sizes = [tf.io.gfile.stat(path).length for path in files]
-    split = Split.of_files("train", files, offsets, sizes)
+    split = made_records.write(folder, found, COUNTS)
     return bert_manifest.Manifest(LENGTH, MOST, next_sentence, None, VOCABULARY, {"train": split})
 
 

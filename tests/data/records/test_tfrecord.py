@@ -2,15 +2,13 @@
 
 import array
 import gzip
-import itertools
-import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers.datasets import made_records
 from tfbigbatch.data.records import tfrecord
-from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.data.records.tfrecord import NO_RECORD, RandomAccessReader
 
 
@@ -140,29 +138,24 @@ RECORDS = [bytes([number]) * (number * 7 % 90 + 1) for number in range(20)]
 COUNTS = (0, 8, 0, 12)
 
 
-def write(folder):
-    files, records = [str(folder / f"records-{file}") for file in range(len(COUNTS))], iter(RECORDS)
-    for path, count in zip(files, COUNTS):
-        with open(path, "wb") as file:
-            file.writelines(tfrecord.framed(record) for record in itertools.islice(records, count))
-    return Split.of_files("train", files, list(map(tfrecord.offsets, files)), list(map(os.path.getsize, files)))
-
-
 def test_any_records_are_read_in_any_order(tmp_path):
-    reader, numbers = RandomAccessReader(write(tmp_path)), [19, 3, 3, NO_RECORD, 0, 8, 7, NO_RECORD]
+    reader, numbers = (
+        RandomAccessReader(made_records.write(tmp_path, RECORDS, COUNTS)),
+        [19, 3, 3, NO_RECORD, 0, 8, 7, NO_RECORD],
+    )
     found = reader.read(np.array(numbers, np.int64))
     assert found.tolist() == [b"" if number == NO_RECORD else RECORDS[number] for number in numbers]
     assert reader.read(np.arange(20)).tolist() == RECORDS and reader.read(np.zeros(0, np.int64)).tolist() == []
 
 
 def test_what_is_damaged_or_gone_is_empty(tmp_path):
-    split = write(tmp_path)
+    split = made_records.write(tmp_path, RECORDS, COUNTS)
     with open(split.files[1], "r+b") as file:
         file.seek(int(split.offsets[5]) + tfrecord.HEADER_BYTES)
         file.write(b"?")
         file.seek(int(split.offsets[6]))
         file.write(b"?")
         file.truncate(split.bytes[1] - 1)
-    (tmp_path / "records-3").unlink()
+    (tmp_path / "train-3").unlink()
     found = RandomAccessReader(split).read(np.arange(20)).tolist()
     assert found == [*RECORDS[:5], *[b""] * 15]

@@ -1,12 +1,10 @@
 """Small sets of made-up JPEGs in TFRecord files, for the tests."""
 
-import itertools
-import os
-
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.images.manifest import Manifest, Split
+from tests.helpers.datasets import made_records
+from tfbigbatch.data.images.manifest import Manifest
 from tfbigbatch.data.records import tfrecord
 
 CLASSES = 5
@@ -28,14 +26,9 @@ def write_split(folder, counts, name="train", replaced=()):
     Args:
       replaced: dictionary from numbers to records in place of theirs.
     """
-    replaced, files, number = dict(replaced), [], itertools.count()
-    for file, count in enumerate(counts):
-        numbers = itertools.islice(number, count)
-        records = [replaced.get(n) or record(jpeg_of(n), n % CLASSES + 1) for n in numbers]
-        files.append(str(folder / f"{name}-{file}"))
-        with open(files[-1], "wb") as opened:
-            opened.writelines(map(tfrecord.framed, records))
-    return Split.of_files(name, files, list(map(tfrecord.offsets, files)), list(map(os.path.getsize, files)))
+    replaced = dict(replaced)
+    records = (replaced.get(n) or record(jpeg_of(n), n % CLASSES + 1) for n in range(sum(counts)))
+    return made_records.write(folder, records, counts, name)
 
 
 def manifest_of(**splits):

@@ -6,8 +6,7 @@ import random
 
 import numpy as np
 
-from tfbigbatch.data.records import tfrecord
-from tfbigbatch.data.records.manifest import Split
+from tests.helpers.datasets import made_records
 from tfbigbatch.data.translation import manifest, prepare, vocabulary
 from tfbigbatch.data.translation.prepare import Options
 
@@ -56,15 +55,7 @@ def small_vocabulary():
 
 def records(folder, pairs, counts, learnt=None, name="train"):
     """A Manifest of pairs of lists of ids, in files of so many records each."""
-    width, files, offsets, first = np.dtype("<u2"), [], [], 0
-    for file, count in enumerate(counts):
-        frames = [tfrecord.framed(prepare.serialized(*one, width)) for one in pairs[first : first + count]]
-        files.append(str(folder / f"{name}-{file}"))
-        with open(files[-1], "wb") as out:
-            out.write(b"".join(frames))
-        offsets.append(np.cumsum([0, *map(len, frames)])[:-1])
-        first += count
-    split = Split.of_files(name, files, offsets, [os.path.getsize(path) for path in files])
+    split = made_records.write(folder, (prepare.serialized(*one, np.dtype("<u2")) for one in pairs), counts, name)
     lengths = np.array([[len(side) for side in one] for one in pairs], np.uint16).reshape(-1, 2)
     learnt = learnt or small_vocabulary()
     return manifest.Manifest(str(folder), learnt, {name: split}, {name: lengths})

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.records.manifest import check_minival
-from tfbigbatch.data.sources.by_index import ByIndex, Nest
+from tfbigbatch.data.sources.by_index import ByIndex, Nest, nest_of, parts_of
 from tfbigbatch.errors import InputError
 
 
@@ -123,38 +123,15 @@ def _classes(labels: Nest) -> int | None:
     return int(labels.max()) + 1 if labels.size and labels.min() >= 0 else None
 
 
-def nest_of(part: Any, what: str) -> Nest:
-    """An array as the input pipelines take it, or a dictionary or tuple of such: see `array_of`."""
-    if isinstance(part, dict):
-        return {str(name): nest_of(value, f"{what}[{name!r}]") for name, value in part.items()}
-    if isinstance(part, tuple):
-        return tuple(nest_of(value, f"{what}[{position}]") for position, value in enumerate(part))
-    return array_of(part, what)
-
-
-def array_of(value: Any, what: str) -> np.ndarray:
-    """An array as the input pipelines take it: float32, whole numbers, booleans or texts.
+def of_keras_batches(batches: Any, source: str) -> Arrays:
+    """The examples of a Keras Sequence or PyDataset, which gives whole batches: read once, into memory.
 
     Raises:
-      ValueError: it is ragged, of another type, or not finite.
+      ValueError: a batch is not (features, labels), or their shapes differ.
     """
+    found = [parts_of(batches[index], f"{source}, batch {index}") for index in range(len(batches))]
     try:
-        array = np.asarray(value)
-    except ValueError:
-        array = np.empty(0, object)
-    if array.dtype.kind == "O" and array.size and all(isinstance(each, (str, bytes)) for each in array.flat):
-        array = np.asarray([each.encode() if isinstance(each, str) else each for each in array.flat], object).reshape(
-            array.shape
-        )
-    elif array.dtype.kind not in "fiubUS":
-        raise InputError(
-            f"{what} is {type(value).__name__} that is no array of numbers or texts; expected one of a single shape. "
-            "Pad sequences of different lengths, and give columns of different types as a dictionary of arrays."
-        )
-    if array.dtype.kind == "f":
-        array = array.astype(np.float32, copy=False)
-        wrong = array.size - int(np.count_nonzero(np.isfinite(array)))
-        if wrong:
-            where = f", the first in example {np.argwhere(~np.isfinite(array))[0][0]}" if array.ndim else ""
-            raise InputError(f"{what} has {wrong:,} values that are NaN or infinite{where}; expected finite ones.")
-    return array
+        together = tf.nest.map_structure(lambda *arrays: np.concatenate(arrays), *found)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{source}: {len(found)} batches, that do not fit together: {error}") from None
+    return of_parts(together, f"{source} (read into memory)")

@@ -15,7 +15,7 @@ import hashlib
 import json
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -97,10 +97,10 @@ class Split:
         return bool(inside.all() and grows.all())
 
     @classmethod
-    def of_files(cls, name: str, files: list[str], offsets: list[np.ndarray], sizes: Any) -> Split:
-        """The Split of some files, from the offsets in each and their sizes in bytes."""
-        joined = np.concatenate([np.zeros(0, np.int64), *offsets])
-        return cls(name, tuple(files), np.array([len(part) for part in offsets]), joined, sizes)
+    def of_files(cls, name: str, files: Sequence[str], offsets: Sequence[np.ndarray]) -> Split:
+        """The Split of some files, from the offsets in each."""
+        joined, counts = np.concatenate([np.zeros(0, np.int64), *offsets]), np.array([len(part) for part in offsets])
+        return cls(name, tuple(files), counts, joined, np.array(list(map(os.path.getsize, files))))
 
     @property
     def examples(self) -> int:
@@ -210,12 +210,7 @@ def check_types(types: Mapping[Any, Any], content: Mapping[Any, Any]) -> None:
 
 
 def save(
-    folder: str,
-    kind: Kind,
-    splits: dict[str, Split],
-    fields: dict[str, Any],
-    *,
-    sha256: dict[str, str] | None = None,
+    folder: str, kind: Kind, splits: dict[str, Split], fields: dict[str, Any], *, sha256: dict[str, str] | None = None
 ) -> None:
     """Writes the indexes and then manifest.json, each atomically.
 
@@ -230,6 +225,11 @@ def save(
       ValueError: the folder cannot be written.
     """
     entries, digests = {}, sha256 or {}
+
+    def named(path: str) -> str:
+        inside = os.path.dirname(os.path.abspath(path)) == os.path.abspath(folder)
+        return os.path.basename(path) if inside else os.path.abspath(path)
+
     with writing(folder):
         os.makedirs(folder, exist_ok=True)
         for name, split in splits.items():
@@ -238,7 +238,7 @@ def save(
                 "examples": split.examples,
                 "index_sha256": _index_digest(split.offsets),
                 "files": [
-                    {"name": _named(folder, path), "records": int(records), "bytes": int(size)}
+                    {"name": named(path), "records": int(records), "bytes": int(size)}
                     | ({"sha256": digests[path]} if path in digests else {})
                     for path, records, size in zip(split.files, split.counts, split.bytes)
                 ],
@@ -301,8 +301,3 @@ def _split(folder: str, name: str, entry: dict[str, Any]) -> Split:
 
 def _index_digest(offsets: np.ndarray) -> str:
     return hashlib.sha256(offsets.astype("<i8").tobytes()).hexdigest()
-
-
-def _named(folder: str, path: str) -> str:
-    inside = os.path.dirname(os.path.abspath(path)) == os.path.abspath(folder)
-    return os.path.basename(path) if inside else os.path.abspath(path)

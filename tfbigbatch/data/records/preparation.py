@@ -1,8 +1,8 @@
 """The outline of every preparation: scan, split, write shards, manifest; the same command resumes.
 
-How a dataset uses it, from its `prepare/`: a subclass of `Preparation` says what the source holds, plans tasks (shards
-to write, or TFRecords to index in place), and writes the manifest from their results. `prepare` does the rest: one
-command at a time in a folder, a fingerprint of the source and the options, a pool of processes, a progress bar.
+A subclass of `Preparation` says what the source holds, plans tasks (shards to write, or TFRecords to index in place),
+and writes the manifest from their results. `prepare` does the rest: one command at a time in a folder, a fingerprint of
+the source and the options, a pool of processes, a progress bar.
 """
 
 from __future__ import annotations

@@ -107,8 +107,7 @@ def splits_of(results: Mapping[Shard, dict[str, Any]]) -> dict[str, Split]:
     for split in dict.fromkeys(shard.split for shard in results):
         part = [shard for shard in results if shard.split == split]
         offsets = [files.read_array(shard.sidecar(".offsets.npy")) for shard in part]
-        sizes = [results[shard]["bytes"] for shard in part]
-        splits[split] = Split.of_files(split, [shard.path for shard in part], offsets, sizes)
+        splits[split] = Split.of_files(split, [shard.path for shard in part], offsets)
     return splits
 
 
@@ -120,10 +119,8 @@ def digests(results: Mapping[Shard, dict[str, Any]]) -> dict[str, str]:
 def write_split(folder: str, name: str, examples: Iterable[bytes]) -> Split:
     """Writes serialized examples into one TFRecord file of a folder, for fake data; returns the Split."""
     path = os.path.join(folder, f"{name}-00000-of-00001")
-    frames = list(map(tfrecord.framed, examples))
-    files.atomic_write(path, lambda file: file.write(b"".join(frames)))
-    ends = np.cumsum([len(frame) for frame in frames])
-    return Split.of_files(name, [path], [np.concatenate([[0], ends[:-1]])], ends[-1:])
+    files.atomic_write(path, lambda file: file.writelines(map(tfrecord.framed, examples)))
+    return Split.of_files(name, [path], [tfrecord.offsets(path)])
 
 
 def portions(ends: np.ndarray, count: int) -> Iterator[tuple[int, int]]:

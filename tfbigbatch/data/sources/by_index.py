@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -105,6 +106,50 @@ class ByIndex(Dataset):
         return self.fetch(positions if self._chosen is None else tf.gather(self._chosen, positions))
 
 
+class Indexable(ByIndex):
+    """Examples by `examples[index]`: (features, labels) or (features, labels, weight) of arrays or numbers.
+
+    The object is read by one thread at a time, in Python. Whatever it draws at random itself, as for augmentation, a
+    resumed run draws again.
+
+    Args:
+      examples: has `__len__` and `__getitem__`.
+      source: where they come from.
+
+    Raises:
+      ValueError: an example is something else.
+    """
+
+    def __init__(self, examples: Any, source: str) -> None:
+        super().__init__(len(examples), source)
+        self._examples = examples
+        self._lock = threading.Lock()
+        first = self._example(0)
+        self._structure = tf.nest.map_structure(lambda array: tf.TensorSpec(array.shape, _dtype(array)), first)
+
+    def fetch(self, indices: tf.Tensor) -> tuple[Nest, ...]:
+        specs = tf.nest.flatten(self._structure)
+        read = tf.numpy_function(self._read, [indices], [spec.dtype for spec in specs], stateful=False)
+        for tensor, spec in zip(read, specs):
+            tensor.set_shape([indices.shape[0], *spec.shape])
+        return tf.nest.pack_sequence_as(self._structure, read)
+
+    def _example(self, index: int) -> tuple[Nest, ...]:
+        return parts_of(self._examples[index], f"{self.source}, example {index}")
+
+    def _read(self, indices: np.ndarray) -> list[np.ndarray]:
+        with self._lock:
+            rows = [(index, tf.nest.flatten(self._example(int(index)))) for index in indices]
+        for index, row in rows:
+            for array, spec in zip(row, tf.nest.flatten(self._structure), strict=True):
+                if array.shape != tuple(spec.shape) or _dtype(array) != spec.dtype:
+                    raise InputError(
+                        f"{self.source}, example {index} has {array.dtype} {list(array.shape)}, and example 0 "
+                        f"{spec.dtype.name} {spec.shape.as_list()}; expected the same of all. Pad or crop them."
+                    )
+        return [np.stack(column) for column in zip(*(row for _, row in rows))]
+
+
 def replica_batches(
     batch_of: Callable[[tf.Tensor], Any],
     context: tf.distribute.InputContext,
@@ -145,3 +190,51 @@ def masked(mask: tf.Tensor, weights: Sequence[Nest]) -> Nest:
         return tf.cast(weight, tf.float32) * tf.reshape(mask, [-1, *[1] * (weight.shape.rank - 1)])
 
     return tf.nest.map_structure(product, weights[0])
+
+
+def parts_of(given: Any, what: str) -> tuple[Nest, ...]:
+    """(features, labels) or (features, labels, weights) of arrays; raises ValueError for something else."""
+    if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+        raise InputError(f"{what} is {type(given).__name__}; expected (features, labels), perhaps with weights.")
+    return tuple(nest_of(part, what) for part in given)
+
+
+def _dtype(array: np.ndarray) -> tf.DType:
+    return tf.string if array.dtype.kind in "OUS" else tf.as_dtype(array.dtype)
+
+
+def nest_of(part: Any, what: str) -> Nest:
+    """An array as the input pipelines take it, or a dictionary or tuple of such: see `array_of`."""
+    if isinstance(part, dict):
+        return {str(name): nest_of(value, f"{what}[{name!r}]") for name, value in part.items()}
+    if isinstance(part, tuple):
+        return tuple(nest_of(value, f"{what}[{position}]") for position, value in enumerate(part))
+    return array_of(part, what)
+
+
+def array_of(value: Any, what: str) -> np.ndarray:
+    """An array as the input pipelines take it: float32, whole numbers, booleans or texts.
+
+    Raises:
+      ValueError: it is ragged, of another type, or not finite.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.empty(0, object)
+    if array.dtype.kind == "O" and array.size and all(isinstance(each, (str, bytes)) for each in array.flat):
+        array = np.asarray([each.encode() if isinstance(each, str) else each for each in array.flat], object).reshape(
+            array.shape
+        )
+    elif array.dtype.kind not in "fiubUS":
+        raise InputError(
+            f"{what} is {type(value).__name__} that is no array of numbers or texts; expected one of a single shape. "
+            "Pad sequences of different lengths, and give columns of different types as a dictionary of arrays."
+        )
+    if array.dtype.kind == "f":
+        array = array.astype(np.float32, copy=False)
+        wrong = array.size - int(np.count_nonzero(np.isfinite(array)))
+        if wrong:
+            where = f", the first in example {np.argwhere(~np.isfinite(array))[0][0]}" if array.ndim else ""
+            raise InputError(f"{what} has {wrong:,} values that are NaN or infinite{where}; expected finite ones.")
+    return array

@@ -11,10 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.in_memory.arrays import Arrays, of_parts
-from tfbigbatch.data.sources.by_index import ByIndex
+from tfbigbatch.data.in_memory.arrays import Arrays, of_keras_batches, of_parts
+from tfbigbatch.data.sources.by_index import ByIndex, Indexable
 from tfbigbatch.data.sources.image_folder import ImageFolder
-from tfbigbatch.data.sources.indexable import Indexable, of_keras_batches
 from tfbigbatch.data.sources.tf_data import TfDataExamples
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.user_code import call

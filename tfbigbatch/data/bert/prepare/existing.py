@@ -108,8 +108,7 @@ class Indexing(preparation.Preparation):
 
     def save(self, folder: str, results: dict[str, np.ndarray], say: Callable[[str], object]) -> None:
         splits = {
-            name: Split.of_files(name, files, [results[path] for path in files], list(map(os.path.getsize, files)))
-            for name, files in self._files.items()
+            name: Split.of_files(name, files, [results[path] for path in files]) for name, files in self._files.items()
         }
         manifest = bert_manifest.Manifest(vocabulary=self._vocabulary, splits=splits, **self._shapes)
         counts = {name: {"sequences": split.examples} for name, split in splits.items()}

@@ -165,9 +165,7 @@ class Indexing(preparation.Preparation):
                     raise InputError(f"Label {label} has the classes {names[label]!r} and {name!r}.")
         classes, label_offset = classes_of(names, self._keys, os.path.dirname(self._records["train"][0]))
         splits = {
-            split: image_manifest.Split.of_files(
-                split, paths, [results[path][0] for path in paths], list(map(os.path.getsize, paths))
-            )
+            split: image_manifest.Split.of_files(split, paths, [results[path][0] for path in paths])
             for split, paths in self._records.items()
         }
         manifest = image_manifest.Manifest(classes, self._keys.image, self._keys.label, label_offset, splits)
