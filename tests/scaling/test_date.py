@@ -264,16 +264,16 @@ def test_what_cannot_be_adjusted_is_refused_with_what_to_do(keras_version):
     sgd, schedules_of = KERAS[keras_version].optimizers.SGD, KERAS[keras_version].optimizers.schedules
     refused = [
         (sgd(plan(keras_version, 0.1, warmup_shape="exponential")), "use warmup_shape='linear'"),
-        (sgd(plan(keras_version, 0.0)), "peak learning rate is 0"),
-        (sgd(ADJUSTABLE[keras_version](0.1, 0)), "measures during the warm-up, and the schedule has none"),
-        (sgd(schedules_of.CosineDecay(0.1, 10)), "its learning_rate is a CosineDecay"),
-        (sgd(0.1), r"the learning rate of this SGD: its learning_rate is the constant 0.1.*recipe.schedule\("),
+        (sgd(plan(keras_version, 0.0)), "peak=0: expected both above 0"),
+        (sgd(ADJUSTABLE[keras_version](0.1, 0)), "the schedule has warmup_steps=0 and peak=0.1"),
+        (sgd(schedules_of.CosineDecay(0.1, 10)), "it is a CosineDecay"),
+        (sgd(0.1), r"the learning rate of this SGD: it is a .*Variable. .*recipe.schedule\("),
     ]
     if keras_version == "keras3":  # Its schedule counts micro-batches, its `iterations` steps.
         accumulating = sgd(plan("keras3", 0.1), gradient_accumulation_steps=2)
         refused.append((accumulating, "gradient_accumulation_steps=2, Keras' own, the schedule counts micro-batches"))
     else:
-        refused.append((tf_keras.optimizers.legacy.SGD(plan("tf_keras", 0.1)), "not kept as a schedule"))
+        refused.append((tf_keras.optimizers.legacy.SGD(plan("tf_keras", 0.1)), "of this SGD: it is a NoneType"))
     for optimizer, message in refused:
         model = regression(keras_version, 0.1, optimizer=lambda _, made=optimizer: made)
         with pytest.raises(ValueError, match=message):

@@ -305,8 +305,8 @@ def adjustable_schedule(model: Any) -> AdjustableSchedule:
     schedule = getattr(optimizer, "_learning_rate", None)
     if not isinstance(schedule, WarmupSchedule):
         raise InputError(
-            f"DATE cannot change the learning rate of this {type(optimizer).__name__}: its learning_rate is "
-            f"{_described(schedule)}. Give it a schedule with a linear warm-up, such as "
+            f"DATE cannot change the learning rate of this {type(optimizer).__name__}: it is a "
+            f"{type(schedule).__name__}. Give it a schedule with a linear warm-up, such as "
             "learning_rate=recipe.schedule(dataset_size) or tfbigbatch.schedules.build(...)."
         )
     if getattr(optimizer, "gradient_accumulation_steps", None):
@@ -314,10 +314,11 @@ def adjustable_schedule(model: Any) -> AdjustableSchedule:
             f"DATE: with gradient_accumulation_steps={optimizer.gradient_accumulation_steps}, Keras' own, the schedule "
             "counts micro-batches. Take LARS or LAMB of tfbigbatch.optimizers with accumulation_steps."
         )
-    if schedule.warmup_steps < 1:
-        raise InputError("DATE measures during the warm-up, and the schedule has none: set warmup_steps above 0.")
-    if not schedule.peak:
-        raise InputError("DATE: the schedule's peak learning rate is 0; expected one above 0.")
+    if schedule.warmup_steps < 1 or not schedule.peak:
+        raise InputError(
+            f"DATE measures during a warm-up to a peak; the schedule has warmup_steps={schedule.warmup_steps} and "
+            f"peak={schedule.peak:g}: expected both above 0."
+        )
     if not isinstance(schedule, AdjustableSchedule):
         with strategy.scope():
             schedule = make_adjustable(schedule)
@@ -329,11 +330,3 @@ def adjustable_schedule(model: Any) -> AdjustableSchedule:
             "within `with strategy.scope():`, where the optimizer is made."
         )
     return schedule
-
-
-def _described(schedule: Any) -> str:
-    if schedule is None:
-        return "not kept as a schedule (a legacy optimizer?)"
-    if hasattr(schedule, "numpy"):
-        return f"the constant {float(schedule.numpy()):g}"
-    return f"a {type(schedule).__name__}"
