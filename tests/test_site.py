@@ -14,7 +14,6 @@ from tests.helpers.preloaded import ROOT
 PYTHON = sys.executable if importlib.util.find_spec("mkdocs") else None
 REFERENCE = os.path.join(ROOT, "docs", "reference")
 PACKAGES = {
-    "advice": "advice.md",
     "callbacks": "callbacks.md",
     "experiment": "experiment.md",
     "export": "runs.md",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 import typing
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?(?P<name>%[\w.\-]+) \(.*\{$")
@@ -37,7 +37,8 @@ _COMPUTE: dict[str, Callable[..., int]] = {
     "and": operator.and_,
     "or": operator.or_,
 }
-_OTHERS = {"constant", "parameter", "tuple", "get-tuple-element", "compare", "while", "call", "conditional"}
+_KNOWN = {"constant", "parameter", "tuple", "get-tuple-element", "compare", "while", "call", "conditional"}
+_KNOWN |= _SAME | set(_COMPUTE)
 # A limit for loops that never end; more than a training step has.
 _MOST_ITERATIONS = 20_000
 _Cost = dict[str, float]
@@ -55,9 +56,7 @@ class _Instruction(typing.NamedTuple):
     branches: list[str]
 
 
-def whole_cost(
-    text: str, once: _Cost, cost_of: Callable[[str], _Cost]
-) -> tuple[dict[str, float], dict[str, int | None]]:
+def whole_cost(text: str, once: _Cost, cost_of: Callable[[str], _Cost]) -> tuple[_Cost, dict[str, int | None]]:
     """The cost of a program with all iterations of its loops, one where their number is unknown.
 
     Of a conditional's branches the highest cost counts, separately for each kind of cost, as in compilers.
@@ -72,7 +71,8 @@ def whole_cost(
     """
     program = _Program(text, cost_of)
     missing = program.run(program.entry, [])[1] if program.entry else {}
-    return {kind: value + missing[kind] if missing else value for kind, value in once.items()}, program.iterations
+    cost = {kind: value + missing[kind] if kind in missing else value for kind, value in once.items()}
+    return cost, program.iterations
 
 
 class _Program:
@@ -85,13 +85,14 @@ class _Program:
         self._roots: dict[str, str] = {}
         self._read(text)
 
-    def run(self, computation: str, arguments: Sequence[_Value]) -> tuple[_Value, Counter[str]]:
+    def run(self, computation: str, arguments: Sequence[_Value]) -> tuple[_Value, _Cost]:
         """(a computation's result, the cost that is missing where each of its loops counts with one iteration)."""
         values: dict[str, _Value] = {}
-        missing: Counter[str] = Counter()
+        missing: _Cost = defaultdict(float)
         for each in self._instructions[computation]:
             operands = [values.get(name) for name in each.operands]
-            value, more = None, None
+            value: _Value = None
+            more: _Cost = {}
             if each.operation == "constant":
                 value = _number(each.operands[0])
             elif each.operation == "parameter":
@@ -113,24 +114,24 @@ class _Program:
             elif all(isinstance(operand, int) for operand in operands):
                 value = int(_COMPUTE[each.attributes.get("direction", each.operation)](*operands))
             values[each.name] = value
-            missing.update(more)
+            _add(missing, more)
         return values.get(self._roots.get(computation, "")), missing
 
-    def _loop(self, loop: _Instruction, state: _Value) -> tuple[_Value, Counter[str]]:
+    def _loop(self, loop: _Instruction, state: _Value) -> tuple[_Value, _Cost]:
         """The `run` of a loop; its result is unknown if its iterations are."""
         body, condition = loop.attributes["body"], loop.attributes["condition"]
-        missing: Counter[str] = Counter()
-        iterations: int | None = 0
+        missing: _Cost = defaultdict(float)
+        iterations = 0
         while (goes_on := self.run(condition, [state])[0]) == 1 and iterations < _MOST_ITERATIONS:
             state, more = self.run(body, [state])
-            missing.update(more)
+            _add(missing, more)
             iterations += 1
         if goes_on == 0:
-            missing.update({kind: (iterations - 1) * cost for kind, cost in self._cost(body).items()})
+            _add(missing, {kind: (iterations - 1) * cost for kind, cost in self._cost(body).items()})
         else:
-            state, iterations = None, None
-            missing = self.run(body, [None])[1]
-        self.iterations[body] = iterations if self.iterations.get(body, 0) is not None else None
+            state, missing = None, self.run(body, [None])[1]
+        is_known = goes_on == 0 and self.iterations.get(body, 0) is not None
+        self.iterations[body] = iterations if is_known else None
         return state, missing
 
     def _branches(self, conditional: _Instruction, operands: Sequence[_Value]) -> _Cost:
@@ -168,8 +169,13 @@ class _Program:
             elif match := _INSTRUCTION.match(line):
                 if match["root"]:
                     self._roots[name] = match["name"]
-                if match["operation"] in _COMPUTE or match["operation"] in _SAME | _OTHERS:
+                if match["operation"] in _KNOWN:
                     self._instructions[name].append(_instruction(match, line))
+
+
+def _add(total: _Cost, more: _Cost) -> None:
+    for kind, cost in more.items():
+        total[kind] += cost
 
 
 def _instruction(match: re.Match[str], line: str) -> _Instruction:
