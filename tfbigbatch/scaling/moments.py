@@ -36,12 +36,7 @@ def scaled_beta(beta: float, factor: float) -> float:
 
     Returns:
       In [0, 1): where the result would round to 1, the largest number below it.
-
-    Raises:
-      ValueError: beta is outside of [0, 1), or the factor is not above 0.
     """
-    beta = arguments.number("beta", beta, least=0, below=1)
-    factor = arguments.number("factor", factor, above=0)
     # The power itself is rounded once; a logarithm and an exponential would be rounded twice.
     return min(beta**factor, math.nextafter(1.0, 0.0))
 
@@ -52,12 +47,7 @@ def half_life_examples(beta: float, batch_size: int) -> float:
     Args:
       beta: decay of the average at each step, in [0, 1).
       batch_size: examples in one step.
-
-    Raises:
-      ValueError: beta is outside of [0, 1), or the batch size is not a whole number of 1 or more.
     """
-    beta = arguments.number("beta", beta, least=0, below=1)
-    batch_size = arguments.integer("batch_size", batch_size, least=1)
     # Without memory, beta = 0, the logarithm is infinite and the half-life 0. Near 1 it has all digits.
     return batch_size * math.log(0.5) / math.log(beta) if beta else 0.0
 
@@ -72,13 +62,8 @@ def scaled_weight_decay(weight_decay: float, factor: float, rate_factor: float) 
       weight_decay: 0 or more.
       factor: B' / B, how many times as large the batch becomes; the steps become 1 / factor as many.
       rate_factor: how many times as large the learning rate becomes.
-
-    Raises:
-      ValueError: a number is out of range.
     """
-    weight_decay = arguments.number("weight_decay", weight_decay, least=0)
-    factor = arguments.number("factor", factor, above=0)
-    return weight_decay * factor / arguments.number("rate_factor", rate_factor, above=0)
+    return weight_decay * factor / rate_factor
 
 
 def checked_fields(fields: Any, owner: str) -> dict[str, Any]:
