@@ -121,7 +121,6 @@ def test_a_finished_run_is_extended_and_the_history_kept():
     [
         (None, {}, LONGER, "holds no run. Leave --extend out"),
         (STORED, DONE, {"duration": "10 epochs", "phases": ()}, "'10 epochs' already. Give a longer one"),
-        (STORED, DONE, {"duration": "10 epoch", "phases": ()}, "'10 epochs' already. Give a longer one"),
         (STORED, {**DONE, "status": "running", "step": 7}, LONGER, "not finished; it is at step 7"),
         (STORED, {}, LONGER, "not finished; it is at step 0"),
         (STORED, DONE, {**LONGER, "phases": ({},)}, "the run has phases"),

@@ -13,7 +13,6 @@ from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import arguments as argument_tables
 from tfbigbatch.optimizers import registry
-from tfbigbatch.schedules import durations
 
 # They decide which other fields there are, so they are set before these.
 _FIRST = ("optimizer.name", "model.name")
@@ -91,16 +90,8 @@ def set_fields(config: ConfigDict, fields: Mapping[str, Any]) -> ConfigDict:
 
 
 def compared(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A plain nested config for comparisons: without the file that it is from, durations written in one way."""
-    return {name: _compared(value) for name, value in config.items() if name != "experiment"}
-
-
-def _compared(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _compared(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_compared, value))
-    return durations.canonical(value) if isinstance(value, str) else value
+    """A plain nested config for comparisons: without the file that it is from."""
+    return {name: value for name, value in config.items() if name != "experiment"}
 
 
 def differences(config: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

@@ -82,13 +82,10 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
         # A CPU without instructions for the others is slow in them, and the compiler takes longer than the run.
         "mixed_precision": "float32",
         "jit_compile": False,
+        "date.micro_batch_size": min(config.date.micro_batch_size, batch_size),
+        "instruments.probe.micro_batch_size": min(config.instruments.probe.micro_batch_size, batch_size),
+        **{f"instruments.{name}.every": half for name in ("noise_scale", "sharpness", "layers")},
     }
-    if config.date.enabled:
-        changes["date.micro_batch_size"] = min(config.date.micro_batch_size, batch_size)
-    for name in ("noise_scale", "sharpness", "layers"):
-        if config.instruments[name].enabled:
-            changes[f"instruments.{name}.every"] = half
-            changes["instruments.probe.micro_batch_size"] = min(config.instruments.probe.micro_batch_size, batch_size)
     if config.simulated_replicas and batch_size % config.simulated_replicas:
         changes["simulated_replicas"] = 2 if batch_size % 2 == 0 else 0
     set_fields(config, {**changes, **kept})

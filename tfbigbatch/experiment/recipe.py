@@ -33,14 +33,6 @@ PHASE_FIELDS = (
 # The fields of `schedule` that scale an optimizer.
 _OF_OPTIMIZER = ("batch_size", "moments", "weight_decay", "rule")
 
-# The fields of each kind of batch ramp.
-_FIELDS_OF_RAMP: dict[str, tuple[str, ...]] = {
-    "none": (),
-    "doubling": ("to", "factor", "over", "equal", "rule", "micro_batch_size"),
-    "seesaw": ("to", "factor", "rule", "micro_batch_size"),
-    "growth": ("growth", "rule", "micro_batch_size"),
-}
-
 
 def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]:
     """The configs of a run's phases, in their order; for a config without phases, the config itself.
@@ -158,14 +150,13 @@ def batch_ramp(
       dataset_size: examples in an epoch.
 
     Raises:
-      ValueError: a field of the ramp cannot be used, is missing, or is of another kind of ramp.
+      ValueError: a field of the ramp cannot be used or is missing, or there is no ramp that has it.
     """
     fields = config.ramp
-    arguments.one_of("ramp.name", fields.name, _FIELDS_OF_RAMP)
-    for name, default in RAMP.items():
-        if name not in ("name", *_FIELDS_OF_RAMP[fields.name]) and fields[name] != default:
-            raise InputError(f"ramp.{name}={fields[name]!r} is not a field of ramp.name={fields.name!r}. Leave it out.")
+    arguments.one_of("ramp.name", fields.name, ("none", "doubling", "seesaw", "growth"))
     if fields.name == "none":
+        if fields.to_dict() != RAMP:
+            raise InputError("ramp.name='none' with other fields of a ramp. Set it: doubling, seesaw or growth.")
         return None
     needed = "growth" if fields.name == "growth" else "to"
     if not fields[needed]:

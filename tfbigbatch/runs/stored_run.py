@@ -13,7 +13,6 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.run_directory import DONE, RunDirectory
-from tfbigbatch.schedules import durations
 
 
 def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
@@ -186,7 +185,7 @@ def requested_extension(
             "own."
         )
     before = content["config"].get("duration", "")
-    if durations.canonical(before) == durations.canonical(config["duration"]):
+    if before == config["duration"]:
         if content.get("extensions"):
             return None
         raise InputError(

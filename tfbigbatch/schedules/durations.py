@@ -32,14 +32,6 @@ def parsed(duration: str, *, name: str = "duration") -> tuple[float, str]:
     return value, match[2].lower().rstrip("s")
 
 
-def canonical(text: str) -> str:
-    """The one way to write a duration: '20 steps' for '20 step', ' 2e1 Steps'; any other text as it is."""
-    if not _FORM.fullmatch(text):
-        return text
-    number, unit = parsed(text)
-    return f"{int(number) if number.is_integer() else number} {unit}s"
-
-
 def to_steps(duration: str, *, batch_size: int, dataset_size: int, name: str = "duration") -> int:
     """The number of optimizer steps in a duration with a unit.
 
