@@ -167,7 +167,7 @@ def test_preparing_data_needs_no_tensorflow():
 def test_loading_and_checking_experiments_needs_no_tensorflow():
     shipped = "from tfbigbatch import experiment, studies; names = experiment.shipped()"
     checked = (
-        "from tfbigbatch.experiment.checks import check_fields; [check_fields(experiment.load(name)) for name in names]"
+        "from tfbigbatch.experiment.recipe import check_fields; [check_fields(experiment.load(name)) for name in names]"
     )
     found = modules_after(f"{shipped}; {checked}; assert len(names) > 50")
     assert "tfbigbatch.tasks.gnmt" in found and not {"tensorflow", "tf_keras", "keras"} & found

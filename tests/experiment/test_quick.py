@@ -6,7 +6,7 @@ from tests.helpers.datasets import image_sets
 from tests.helpers.preloaded import tfbigbatch
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.checks import check_fields, check_plan
+from tfbigbatch.experiment.recipe import check_fields, check_plan
 
 NAMES = [
     "imagenet/resnet50_lars:32k",

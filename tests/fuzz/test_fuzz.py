@@ -53,7 +53,7 @@ from tfbigbatch.data.translation import vocabulary as pieces
 from tfbigbatch.data.translation.dataset import TranslationRecords
 from tfbigbatch.data.translation.prepare import Options as TranslationOptions
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.checks import check_fields
+from tfbigbatch.experiment.recipe import check_fields
 from tfbigbatch.export.run import class_names
 from tfbigbatch.models import bert_checkpoints
 from tfbigbatch.reports import critical_batch_report, html, losses

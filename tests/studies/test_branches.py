@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import final_weights
 from tests.helpers import preloaded
 from tfbigbatch import train
-from tfbigbatch.experiment.checks import check_plan
+from tfbigbatch.experiment.recipe import check_plan
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.studies import branches

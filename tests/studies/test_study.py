@@ -6,8 +6,8 @@ import os
 import pytest
 
 from tfbigbatch import experiment, optimizers, scaling, schedules, tasks
-from tfbigbatch.experiment.checks import check_fields
 from tfbigbatch.experiment.files import executed
+from tfbigbatch.experiment.recipe import check_fields
 from tfbigbatch.studies import study
 from tfbigbatch.training.plan import BatchArithmetic
 

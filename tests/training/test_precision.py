@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tfbigbatch import experiment
-from tfbigbatch.experiment import checks
+from tfbigbatch.experiment.recipe import check_fields
 from tfbigbatch.runs import load
 from tfbigbatch.train import run
 from tfbigbatch.training import precision
@@ -69,7 +69,7 @@ def digits(value):
     config = experiment.load("digits/lstm_small_batch")
     experiment.quick(config)
     config.mixed_precision = value
-    checks.check_fields(config)
+    check_fields(config)
     return config
 
 

@@ -13,7 +13,7 @@ from tfbigbatch import experiment, instruments
 from tfbigbatch.advice import measuring
 from tfbigbatch.advice.advice import Advice
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.checks import check_fields
+from tfbigbatch.experiment.recipe import check_fields
 from tfbigbatch.optimizers import registry
 from tfbigbatch.runs import initial_weights, stored_run
 from tfbigbatch.scaling.recipe import Recipe

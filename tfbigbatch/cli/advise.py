@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch.cli import experiment_flags
-from tfbigbatch.experiment.checks import check_fields
+from tfbigbatch.experiment.recipe import check_fields
 from tfbigbatch.reports.report import make_folder
 from tfbigbatch.runs import stored_run
 from tfbigbatch.utils import command

@@ -7,10 +7,9 @@ from collections.abc import Collection
 import ml_collections
 
 from tfbigbatch import tasks
-from tfbigbatch.experiment.checks import check_fields, check_plan
 from tfbigbatch.experiment.fields import RAMP
 from tfbigbatch.experiment.overrides import hold_tuned_batch, holder_of, set_fields
-from tfbigbatch.experiment.recipe import optimizer_to_scale, phases
+from tfbigbatch.experiment.recipe import check_fields, check_plan, optimizer_to_scale, phases
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.utils.home import expanded
 

@@ -24,11 +24,7 @@ _COPY = "experiment.py"
 
 
 def register_task_of(config: Mapping[str, Any], run_directory: str | None = None) -> None:
-    """Executes the experiment file of a config, if the config's task or its model is unknown in this process.
-
-    Args:
-      config: of the run, plain or a ConfigDict.
-      run_directory: of the run.
+    """Executes the experiment file of a run's config, if its task or its model is unknown in this process.
 
     Raises:
       ValueError: the file may not be executed, it raises, or it does not register the task.
@@ -52,11 +48,9 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
 
 
 def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
-    """The Keras callbacks that the experiment file of a config lists in `get_callbacks`; [] where it has none.
+    """The Keras callbacks that `get_callbacks` of a run's experiment file lists; [] where it has none.
 
-    Args:
-      config: of the run; what `get_callbacks` receives.
-      run_directory: the second argument of `get_callbacks`, where it takes two.
+    It receives the config, and the run directory where it takes two arguments.
 
     Raises:
       ValueError: the file may not be executed, or `get_callbacks` returns something else, or raises.
@@ -78,14 +72,10 @@ def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
 
 
 def record(config: Mapping[str, Any], run_directory: str) -> None:
-    """Records that this user trains a run with an experiment file that this process executed.
+    """Records that this user trains the run of a directory with an experiment file that this process executed.
 
     The record, an empty file in the user's folder of states ($XDG_STATE_HOME, ~/.local/state), lets later commands on
     the run execute the file without its being named again. Without a folder to write to there is none.
-
-    Args:
-      config: of the run.
-      run_directory: of the run, which exists.
     """
     path = _path(config.get("experiment"))
     if not files.was_named(path) or _is_inside(path, files.SHIPPED) or _is_inside(path, run_directory):
@@ -97,11 +87,7 @@ def record(config: Mapping[str, Any], run_directory: str) -> None:
 
 
 def _found(remembered: Any, run_directory: str | None) -> str | None:
-    """The path of the experiment file to execute; None where there is none.
-
-    Raises:
-      ValueError: there is one, or its copy, and nothing says that the user wants it executed.
-    """
+    """The path of the experiment file to execute; an error where nothing says that the user wants it executed."""
     path = _path(remembered)
     copy = os.path.join(run_directory, _COPY) if run_directory else ""
     if named := files.named_as(path) or (copy if files.was_named(copy) else None):

@@ -150,12 +150,11 @@ class BranchedRun:
         rule: str = "sqrt",
         decay: str = "linear",
     ) -> list[Entry]:
-        """The branches from a point, one for each batch size.
+        """The branches from a point of `points`, one for each batch size.
 
         The learning rate begins at the run's own at that point, times what the rule gives for the batch.
 
         Args:
-          point: of `points`.
           batch_sizes: rising, from the run's own; multiples of it.
           examples: duration of a branch, as '1 epochs'.
           seeds: of the order of the examples and of dropout.

@@ -130,7 +130,7 @@ def _at(config: ConfigDict, learning_rate: float) -> ConfigDict:
 def next_learning_rates(first: Sequence[float], results: Mapping[float, float], budget: int) -> list[float]:
     """The learning rates to try next; none when the search has ended.
 
-    The first ones come first, from the middle out, as many as the budget has room for. Then one at a time: where the
+    Those of `first` come first, from the middle out, as many as the budget has room for. Then one at a time: where the
     best is at an end of the range, the next lies beyond it, by the ratio of the two rates at that end; else it is the
     geometric mean of the best and a neighbour, in the wider gap, or towards the better neighbour where they are equally
     wide. Ends when `budget` rates were tried and the best lies inside, or `EXTRA` more.

@@ -163,10 +163,7 @@ class Study:
         return [*self.entries, *self.tuned]
 
     def selected(self, names: Sequence[str]) -> list[Entry | TunedRow]:
-        """Some rows, in the order of the table.
-
-        Args:
-          names: METHOD, METHOD@BATCH or @BATCH, in any case; empty for all rows.
+        """The rows of some names, METHOD, METHOD@BATCH or @BATCH in any case; all rows where there is no name.
 
         Raises:
           ValueError: there is no such row.
@@ -219,10 +216,7 @@ class Study:
         return dataclasses.replace(self, tuned=[*added, *self.tuned])
 
     def with_fields(self, assignments: Sequence[str]) -> Study:
-        """A study in which all rows and trials have some fields in common; its title names them.
-
-        Args:
-          assignments: texts 'field=value', as `experiment.override` takes.
+        """A study in which all rows and trials have the fields of texts 'field=value'; its title names them.
 
         Raises:
           ValueError: `experiment.override` refuses one, or the rows of a study differ in that field.

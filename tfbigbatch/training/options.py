@@ -13,7 +13,7 @@ import ml_collections
 from tfbigbatch import experiment, tasks
 from tfbigbatch.cluster import tf_config
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.checks import check_fields, check_plan
+from tfbigbatch.experiment.recipe import check_fields, check_plan
 from tfbigbatch.runs import checkpoint_files, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.runs.stored_run import Extension
