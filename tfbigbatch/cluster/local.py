@@ -67,7 +67,9 @@ def launch(
     """
     with collecting_signals() as requests:
         for left in range(restarts, -1, -1):
-            code = _attempt(command, workers, grace, loss_grace, requests, say)
+            processes = _start(command, free_addresses(workers))
+            _wait(processes, grace, loss_grace, requests, say)
+            code = _code([each.returncode for each in processes])
             if code != WorkerLost.exit_code or requests:
                 break
             next_step = f"restarting all, {left} restart(s) left" if left else "no restart left"
@@ -75,83 +77,71 @@ def launch(
     return Preempted.exit_code if requests and code else code
 
 
-def _attempt(
-    command: Sequence[str],
-    workers: int,
+def _start(command: Sequence[str], addresses: Sequence[str]) -> list[subprocess.Popen]:
+    processes: list[subprocess.Popen] = []
+    for index in range(len(addresses)):
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        try:
+            started = subprocess.Popen(
+                command,
+                env={**os.environ, "TF_CONFIG": json.dumps(task)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if index else None,
+                stderr=subprocess.STDOUT if index else None,
+                text=True,
+                errors="replace",
+                # The terminal's Ctrl-C then reaches the launcher alone, which passes it on once.
+                start_new_session=True,
+                preexec_fn=ending_with_parent(),
+            )
+        except OSError as error:
+            _kill(processes)
+            raise InputError(f"{command[0]} cannot be started: {error.strerror}.") from None
+        processes.append(started)
+    return processes
+
+
+def _wait(
+    processes: Sequence[subprocess.Popen],
     grace: float,
     loss_grace: float,
     requests: Sequence[int],
     say: Callable[[str], object],
-) -> int:
-    """Starts all workers and waits until the last one ends; returns the exit code of the attempt."""
-    processes: list[subprocess.Popen] = []
-    addresses = free_addresses(workers)
-    try:
-        for index in range(workers):
-            processes.append(_started(command, index, addresses))
-    except OSError as error:
-        _kill(processes)
-        raise InputError(f"{command[0]} cannot be started: {error.strerror}.") from None
+) -> None:
+    """Returns when all workers have ended; stops them on a request, or after one has failed."""
     readers = [threading.Thread(target=_pass_on, args=pair, daemon=True) for pair in enumerate(processes) if pair[0]]
     for reader in readers:
         reader.start()
     deadline: float | None = None
-    told = False
-    while running := [index for index, each in enumerate(processes) if each.poll() is None]:
-        cause = _cause(processes)
-        if len(requests) > 1 or (deadline and time.monotonic() > deadline):
-            say(f"launcher: killing {', '.join(f'worker {index}' for index in running)}.")
-            _kill([processes[index] for index in running])
-        elif deadline is None and (requests or cause is not None):
-            lost = False
-            if cause is not None and not requests:
-                told, lost = True, _is_loss(processes[cause].returncode)
-                say(_ending(cause, processes[cause].returncode))
+    while True:
+        running = [index for index, each in enumerate(processes) if each.poll() is None]
+        # One that ended with an error of its own comes before those that lost another.
+        failed = [index for index, each in enumerate(processes) if each.returncode]
+        failed.sort(key=lambda index: processes[index].returncode == WorkerLost.exit_code)
+        if deadline is None and (requests or failed):
+            lost = not requests and _is_loss(processes[failed[0]].returncode)
+            if not requests:
+                code = processes[failed[0]].returncode
+                how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+                say(f"launcher: worker {failed[0]} {how}.")
             for index in () if lost else running:
                 processes[index].terminate()
             deadline = time.monotonic() + (loss_grace if lost else grace)
+        elif running and (len(requests) > 1 or deadline and time.monotonic() > deadline):
+            say(f"launcher: killing {', '.join(f'worker {index}' for index in running)}.")
+            _kill([processes[index] for index in running])
+        if not running:
+            break
         time.sleep(_POLL)
-    cause = _cause(processes)
-    if cause is not None and not (requests or told):
-        # All have ended since the last look.
-        say(_ending(cause, processes[cause].returncode))
     for reader in readers:
         # The timeout is for a grandchild that holds the pipe open.
         reader.join(timeout=5.0)
-    return _code([each.returncode for each in processes])
-
-
-def _started(command: Sequence[str], index: int, addresses: Sequence[str]) -> subprocess.Popen:
-    task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-    return subprocess.Popen(
-        command,
-        env={**os.environ, "TF_CONFIG": json.dumps(task)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if index else None,
-        stderr=subprocess.STDOUT if index else None,
-        text=True,
-        errors="replace",
-        # The terminal's Ctrl-C then reaches the launcher alone, which passes it on once.
-        start_new_session=True,
-        preexec_fn=ending_with_parent(),
-    )
 
 
 def _pass_on(index: int, process: subprocess.Popen) -> None:
     for line in process.stdout or ():
         sys.stdout.write(f"[worker {index}] {line}")
         sys.stdout.flush()
-
-
-def _cause(processes: Sequence[subprocess.Popen]) -> int | None:
-    """The index of a worker that ended with an error of its own, else of one that lost another, else None."""
-    failed = [index for index, each in enumerate(processes) if each.poll()]
-    return min(failed, key=lambda index: processes[index].returncode == WorkerLost.exit_code, default=None)
-
-
-def _ending(index: int, code: int) -> str:
-    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    return f"launcher: worker {index} {how}."
 
 
 def _code(codes: Sequence[int]) -> int:

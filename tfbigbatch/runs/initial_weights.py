@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -93,8 +93,7 @@ def load_into(network: tf_keras.Model, path: str) -> Matched:
     return result
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Value:
+class _Value(NamedTuple):
     name: str
     value: np.ndarray
 

@@ -152,37 +152,30 @@ def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> tf
     """The network with random values, as the task of the config builds it."""
     before, keras = tf_keras.mixed_precision.global_policy(), sys.modules.get("keras")
     before_3 = keras.config.dtype_policy() if keras else None
+    path, facts = os.path.join(directory, "config.json"), (RunDirectory(directory).content() or {}).get("network_facts")
     tf_keras.mixed_precision.set_global_policy(keras_policy(config["mixed_precision"]))
     try:
-        return _network_of_task(directory, config, data_dir)
+        task_class, model = tasks.get(config["task"]), config["model"]
+        if facts and data_dir is None:
+            # Recomputation is a way to train, and no part of the model.
+            return task_class.network_from({**model, **({"recompute": False} if "recompute" in model else {})}, facts)
+        # Made-up examples have the shapes of the data where the data determines nothing of the network.
+        task = task_class(model=model, data=config["data"], data_dir=data_dir, use_fake_data=data_dir is None)
+        if data_dir is None and task.data_signature != "nothing":
+            raise InputError(
+                f"the network of task {config['task']} depends on its data ({task.data_signature} in made-up data), "
+                f"and {path} has no network_facts. Give the folder of the run's data: data_dir=DIR."
+            )
+        return task.network()
     except InputError:
         raise
     # Fields of a damaged config, and a user's function, may raise anything.
     except Exception as error:
-        raise InputError(
-            f"{os.path.join(directory, 'config.json')}: no network can be built by its fields: {first_line(error)}"
-        ) from None
+        raise InputError(f"{path}: no network can be built by its fields: {first_line(error)}") from None
     finally:
         tf_keras.mixed_precision.set_global_policy(before)
         if keras:
             keras.config.set_dtype_policy(before_3)
-
-
-def _network_of_task(directory: str, config: dict[str, Any], data_dir: str | None) -> tf_keras.Model:
-    task_class, model = tasks.get(config["task"]), config["model"]
-    path = os.path.join(directory, "config.json")
-    facts = (RunDirectory(directory).content() or {}).get("network_facts")
-    if facts and data_dir is None:
-        # Recomputation is a way to train, and no part of the model.
-        return task_class.network_from({**model, **({"recompute": False} if "recompute" in model else {})}, facts)
-    # Made-up examples have the shapes of the data where the data determines nothing of the network.
-    task = task_class(model=model, data=config["data"], data_dir=data_dir, use_fake_data=data_dir is None)
-    if data_dir is None and task.data_signature != "nothing":
-        raise InputError(
-            f"the network of task {config['task']} depends on its data ({task.data_signature} in made-up data), and "
-            f"{path} has no network_facts. Give the folder of the run's data: data_dir=DIR."
-        )
-    return task.network()
 
 
 def _metrics(directory: str, step: int) -> dict[str, float]:

@@ -47,48 +47,37 @@ class RunInstruments:
         write: Callable[[int, Mapping[str, float]], None],
         model_dir: str,
     ) -> None:
-        self._config, self._task, self._model = config, task, model
+        self._config, self._task = config, task
         self._log = _RunLog(write, os.path.join(model_dir, "instruments"))
-        fields = config.instruments
-        self._step_gradients = self._watch_gradients(
-            layers=fields.layers.enabled, noise=fields.noise_scale.enabled and fields.noise_scale.source == "steps"
-        )
-        self._noise = self._noise_scale() if fields.noise_scale.enabled else None
-        self.callbacks: list[tf_keras.callbacks.Callback] = [
-            *([self._noise] if fields.noise_scale.enabled else []),
-            *([self._sharpness()] if fields.sharpness.enabled else []),
-            *([self._layers()] if fields.layers.enabled else []),
-        ]
-
-    def _watch_gradients(self, layers: bool, noise: bool) -> instruments.StepGradients | None:
-        if not (layers or noise):
-            return None
-        with self._model.distribute_strategy.scope():
-            found = instruments.StepGradients(len(self._model.network.trainable_variables), noise=noise)
-        self._model.step_gradients = found
-        return found
-
-    def _noise_scale(self) -> tf_keras.callbacks.Callback:
-        fields = self._config.instruments.noise_scale
-        source = {"step_gradients": self._step_gradients} if fields.source == "steps" else {"probe": self._fresh_probe}
-        return instruments.keras2.GradientNoiseScale(
-            **source, smoothing=fields.smoothing, **self._common("noise_scale")
-        )
-
-    def _sharpness(self) -> tf_keras.callbacks.Callback:
-        fields = self._config.instruments.sharpness
-        options = {name: fields[name] for name in ("eigenvalues", "iterations", "trace_samples", "radius")}
-        return instruments.keras2.Sharpness(
-            probe=self._probe(), seed=self._config.seed, **options, **self._common("sharpness")
-        )
-
-    def _layers(self) -> tf_keras.callbacks.Callback:
-        return instruments.keras2.LayerStatistics(
-            step_gradients=self._step_gradients,
-            histograms=self._config.instruments.layers.histograms,
-            spectrum=self._config.instruments.layers.spectrum,
-            **self._common("layers"),
-        )
+        noise, sharpness, layers = (config.instruments[name] for name in NAMES)
+        in_steps = noise.enabled and noise.source == "steps"
+        self._step_gradients: instruments.StepGradients | None = None
+        if layers.enabled or in_steps:
+            with model.distribute_strategy.scope():
+                count = len(model.network.trainable_variables)
+                self._step_gradients = model.step_gradients = instruments.StepGradients(count, noise=in_steps)
+        self._noise: Any = None
+        self.callbacks: list[tf_keras.callbacks.Callback] = []
+        if noise.enabled:
+            source = {"step_gradients": self._step_gradients} if in_steps else {"probe": self._fresh_probe}
+            self._noise = instruments.keras2.GradientNoiseScale(
+                **source, smoothing=noise.smoothing, **self._common("noise_scale")
+            )
+            self.callbacks.append(self._noise)
+        if sharpness.enabled:
+            options = {name: sharpness[name] for name in ("eigenvalues", "iterations", "trace_samples", "radius")}
+            found = instruments.keras2.Sharpness(
+                probe=self._probe(), seed=config.seed, **options, **self._common("sharpness")
+            )
+            self.callbacks.append(found)
+        if layers.enabled:
+            found = instruments.keras2.LayerStatistics(
+                step_gradients=self._step_gradients,
+                histograms=layers.histograms,
+                spectrum=layers.spectrum,
+                **self._common("layers"),
+            )
+            self.callbacks.append(found)
 
     def checkpoint_part(self) -> CheckpointPart:
         """The averages in a checkpoint, so that a resumed run continues them."""

@@ -131,8 +131,6 @@ def check(options: RunOptions) -> Directory:
             )
     check_plan(config)
     files = RunDirectory(path, tf_config.is_first(options.strategy_name, options.tpu))
-    if options.trains:
-        _check_writable(path)
     changed = files.check(config.to_dict(), but=stored_run.may_change(config, options.mode, options.extend))
     content, status = files.content(), files.status()
     extension = stored_run.requested_extension(content, status, config, path) if options.extend else None
@@ -151,13 +149,3 @@ def _check_data(config: ml_collections.ConfigDict, data_dir: str | None) -> None
     task = tasks.get(config.task)
     for phase in experiment.phases(config):
         task.check_data(phase.data.to_dict(), data_dir)
-
-
-def _check_writable(path: str) -> None:
-    existing = os.path.abspath(path)
-    while not os.path.exists(existing):
-        existing = os.path.dirname(existing)
-    if not os.path.isdir(existing):
-        raise InputError(f"--model_dir={path}: {existing} is a file; expected a directory.")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"--model_dir={path} cannot be written: no permission to write in {existing}.")
