@@ -186,7 +186,7 @@ def test_a_worker_that_is_lost_in_a_save_is_no_full_disk(tmp_path, monkeypatch):
     def lost(*unused, **fields):
         raise tf.errors.UnavailableError(None, None, "Collective ops is aborted")
 
-    monkeypatch.setattr(tf.train.CheckpointManager, "save", lost)
+    monkeypatch.setattr(tf.train.Checkpoint, "write", lost)
     with pytest.raises(ValueError, match="checkpoint of step 1 cannot be written"):
         checkpoints.save(1)
     monkeypatch.setenv("TF_CONFIG", "{}")

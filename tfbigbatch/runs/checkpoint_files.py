@@ -78,6 +78,13 @@ def set_aside(path: str) -> str:
     return os.path.join(directory, _SET_ASIDE + name)
 
 
+def remove(checkpoint: str) -> None:
+    """Removes a checkpoint, its index first: without it the files are none."""
+    files = glob.glob(f"{glob.escape(checkpoint)}.*")
+    for file in sorted(files, key=lambda file: not file.endswith(".index")):
+        os.remove(file)
+
+
 def left_over(directory: str) -> list[str]:
     """Sorted names of files, in a folder without a checkpoint, that show that there were some.
 
@@ -139,7 +146,7 @@ def add(checkpoint: str, folder: str) -> None:
     with writing_errors(folder):
         os.makedirs(folder, exist_ok=True)
         target = os.path.join(folder, os.path.basename(checkpoint))
-        _remove(target)
+        remove(target)
         files = sorted(glob.glob(f"{glob.escape(checkpoint)}.*"), key=lambda file: file.endswith(".index"))
         for file in files:
             _link(file, os.path.join(folder, os.path.basename(file)))
@@ -178,13 +185,7 @@ def prune(folder: str, checkpoints: Sequence[int]) -> None:
         needed.update([step for step in kept if step <= checkpoint][:1])
     with writing_errors(folder):
         for step in set(kept) - needed:
-            _remove(os.path.join(folder, f"{NAME}-{step}"))
-
-
-def _remove(checkpoint: str) -> None:
-    files = glob.glob(f"{glob.escape(checkpoint)}.*")
-    for file in sorted(files, key=lambda file: not file.endswith(".index")):
-        os.remove(file)
+            remove(os.path.join(folder, f"{NAME}-{step}"))
 
 
 def _link(file: str, target: str) -> None:

@@ -17,7 +17,7 @@ from tfbigbatch.cluster.watchdog import worker_loss
 from tfbigbatch.errors import DivergedError, InputError, first_line
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training.options import Heartbeat, no_heartbeat
-from tfbigbatch.utils.files import writing_errors
+from tfbigbatch.utils.files import atomic_write
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
 # The name, in `CheckpointPart.more`, of variables [replicas, ...].
@@ -94,7 +94,6 @@ class Checkpoints:
         self._heartbeat = heartbeat
         self._writes = writes
         self.timed: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
-        self._manager: tf.train.CheckpointManager | None = None
         self.set_aside: list[tuple[str, str]] = []
 
     def latest(self) -> str | None:
@@ -124,9 +123,8 @@ class Checkpoints:
         Raises:
           ValueError: the checkpoint is of another model or optimizer, or all are damaged.
         """
-        found = checkpoint_files.paths(self._directory)
         damaged = []
-        for path in found:
+        for path in checkpoint_files.paths(self._directory):
             try:
                 parts = self._read(path)
                 break
@@ -138,12 +136,10 @@ class Checkpoints:
             return None
         # Every worker has read the same files by now.
         self._barrier()
-        whole = found[len(damaged) :]
         if not self._writes:
             self.set_aside = damaged
         elif not self._scratch:
             self.set_aside = [(checkpoint_files.set_aside(path), wrong) for path, wrong in damaged]
-            _write_list(literal_path(self._directory), [literal_path(path) for path in whole])
         for part in parts:
             part.after_restore()
         return int(self._optimizer.iterations.numpy())
@@ -198,23 +194,23 @@ class Checkpoints:
           RuntimeError: a variable is not finite; earlier checkpoints are kept.
           ValueError: the files cannot be written; earlier checkpoints are kept.
         """
-        # Made at the first save: by then `restore` has put the list of checkpoints right, which the manager reads.
-        self._manager = self._manager or tf.train.CheckpointManager(
-            self._checkpoint,
-            literal_path(self._scratch or self._directory),
-            max_to_keep=self._keep,
-            checkpoint_name=checkpoint_files.NAME,
-        )
-        with self._saving(step, self._directory):
-            self._manager.save(checkpoint_number=step)
+        self.save_in(self._directory, step)
+        if not self._scratch:
+            for old in checkpoint_files.paths(self._directory)[self._keep :]:
+                checkpoint_files.remove(old)
 
     def save_in(self, folder: str, step: int) -> None:
-        """Saves the state after `step` into another folder, which this object does not manage; see `save`."""
-        # Checkpoints of the manager have this count, and `restore` expects it.
+        """Saves the state after `step` into a folder, with the others there; see `save`."""
+        # `restore` expects a count, which TensorFlow makes at its own first save.
         _ = self._checkpoint.save_counter
         scratch = self._scratch and os.path.join(self._scratch, os.path.basename(folder))
+        name = f"{checkpoint_files.NAME}-{step}"
         with self._saving(step, folder):
-            self._checkpoint.write(os.path.join(scratch or folder, f"{checkpoint_files.NAME}-{step}"))
+            self._checkpoint.write(literal_path(os.path.join(scratch or folder, name)))
+            if folder == self._directory and not scratch:
+                newest = f'model_checkpoint_path: "{name}"\n'.encode()
+                # TensorFlow's own file, which tells its newest; and that there were some, if their files are lost.
+                atomic_write(os.path.join(folder, "checkpoint"), lambda file: file.write(newest))
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -261,25 +257,3 @@ class Checkpoints:
                 f"{self._directory} holds {', '.join(left[:6])}, but no checkpoint with its index. Put the missing "
                 "files back, or remove the directory to start afresh."
             )
-
-
-def _write_list(directory: str, newest_first: Sequence[str]) -> None:
-    """Repairs TensorFlow's file 'checkpoint', which lists the checkpoints that a manager may remove."""
-    oldest_first = newest_first[::-1]
-    try:
-        state = tf.train.get_checkpoint_state(directory)
-    # TensorFlow ignores text that it cannot parse, but not an empty file or bytes that are not text.
-    except ValueError:
-        state = None
-    if state is not None and list(state.all_model_checkpoint_paths) == oldest_first:
-        return
-    times = [os.path.getmtime(f"{path}.index") for path in oldest_first]
-    with writing_errors(directory):
-        tf.compat.v1.train.update_checkpoint_state(
-            directory,
-            newest_first[0],
-            all_model_checkpoint_paths=oldest_first,
-            all_model_checkpoint_timestamps=times,
-            # A manager never removes what is older than this.
-            last_preserved_timestamp=times[0] - 1.0,
-        )

@@ -7,20 +7,6 @@ import importlib
 import sys
 import time
 
-_PARTS = (
-    "config",
-    "tensorflow",
-    "devices",
-    "data",
-    "model",
-    "checkpoint",
-    "input",
-    "evaluation",
-    "tracing",
-    "first_step",
-)
-"""The parts of a start, in their order."""
-
 _NOT_FOR_TENSORFLOW = {"keras.src.optimizers": "keras", "jax": "jax"}
 """A module of each package that TensorFlow imports and training does not need."""
 _IMPORTED_AT = time.perf_counter()
@@ -33,7 +19,8 @@ class StartTimings:
       age: seconds that the start took already; see `process_age`.
 
     Attributes:
-      seconds: of each part that there was, by its name in status.json.
+      seconds: of each part that there was, in their order, by its name in status.json: config, tensorflow, devices,
+        data, model, checkpoint, input, evaluation, tracing, first_step.
       traces: how often the training step was traced; 0 before it is.
     """
 
@@ -59,7 +46,7 @@ class StartTimings:
 
     def content(self) -> dict[str, float]:
         """The seconds by part, their sum as 'total', and the number of traces; for status.json."""
-        parts = {name: round(self.seconds[name], 3) for name in _PARTS if name in self.seconds}
+        parts = {name: round(seconds, 3) for name, seconds in self.seconds.items()}
         return {**parts, "total": round(sum(self.seconds.values()), 3), "traces": self.traces}
 
 
