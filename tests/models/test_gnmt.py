@@ -1,3 +1,5 @@
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -63,24 +65,14 @@ def test_padding_changes_nothing():
     np.testing.assert_allclose(network(changed)[:, :3], expected[:, :3], rtol=1e-5, atol=1e-6)
 
 
-def training_pass(network, inputs, jit_compile):
-    @tf.function(jit_compile=jit_compile)
-    def run(inputs):
-        with tf.GradientTape() as tape:
-            logits = network(inputs, training=True)
-            loss = tf.reduce_mean(
-                tf.nn.sparse_softmax_cross_entropy_with_logits(labels=inputs["target_ids"], logits=logits)
-            )
-        gradients = tape.gradient(loss, network.trainable_variables)
-        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
-
-    return run(tf.nest.map_structure(tf.constant, inputs))
-
-
 def test_the_gradients_are_those_of_finite_differences():
     network = gnmt(**FIELDS, **SHALLOW, dropout=0.0)
     inputs = batch()
-    _, gradients = training_pass(network, inputs, False)
+    with tf.GradientTape() as tape:
+        logits = network(inputs, training=True)
+        nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=inputs["target_ids"], logits=logits)
+        loss = tf.reduce_mean(nats)
+    gradients = [tf.convert_to_tensor(each) for each in tape.gradient(loss, network.trainable_variables)]
     random = np.random.RandomState(1)
     before = network.get_weights()
     directions = [random.normal(size=weight.shape).astype(np.float32) for weight in before]
@@ -114,60 +106,45 @@ def test_the_parameters_are_those_of_the_formula():
 BEGIN, END = 1, 2
 
 
-class Reference:
+def reference(network, sources):
     """The network in NumPy as `networks_in_numpy.search` wants it: a state is all tokens so far."""
+    weights = networks_in_numpy.weights_of(network)
 
-    vocabulary = FIELDS["vocabulary_size"]
-
-    def __init__(self, network, sources):
-        self.weights, self.sources = networks_in_numpy.weights_of(network), sources
-        self.mask = np.arange(sources.shape[1]) < LENGTHS[:, None]
-
-    def first(self, sentence):
-        return ()
-
-    def follow(self, sentence, state, token):
-        state = (*state, token)
-        length = LENGTHS[sentence]
-        logits, shares = networks_in_numpy.logits(self.weights, self.sources[sentence, :length], state)
-        padded = np.zeros(self.sources.shape[1])
-        padded[:length] = shares[-1]
+    def follow(sentence, state, token):
+        state, length = (*state, token), LENGTHS[sentence]
+        logits, shares = networks_in_numpy.logits(weights, sources[sentence, :length], state)
+        padded = np.pad(shares[-1], (0, sources.shape[1] - length))
         return logits[-1] - np.logaddexp.reduce(logits[-1]), padded, state
 
+    mask = np.arange(sources.shape[1]) < LENGTHS[:, None]
+    return types.SimpleNamespace(first=lambda sentence: (), follow=follow, mask=mask)
 
-@pytest.fixture
-def network():
-    made = gnmt(**FIELDS, **SHALLOW)
+
+@pytest.mark.parametrize(
+    "policy, jit_compile",
+    [
+        ("float32", False),
+        pytest.param("float32", True, marks=pytest.mark.slow),
+        pytest.param("mixed_bfloat16", True, marks=pytest.mark.slow),
+    ],
+)
+def test_a_beam_is_the_plain_search_of_the_reference(policy, jit_compile):
+    tf_keras.mixed_precision.set_global_policy(policy)
+    network, sources = gnmt(**FIELDS, **SHALLOW), batch()["source_ids"]
     # Some sentences end, some do not.
-    made.classifier.kernel.assign(3 * made.classifier.kernel)
-    return made
+    network.classifier.kernel.assign(3 * network.classifier.kernel)
+    penalties = {"length_penalty": 0.6, "coverage_penalty": 0.1}
 
-
-def translated(network, sources, jit_compile=True, **options):
     @tf.function(jit_compile=jit_compile)
     def run(ids, lengths):
-        return translate(network, ids, lengths, begin_token=BEGIN, end_token=END, max_length=5, **options)
+        options = {"begin_token": BEGIN, "end_token": END, "beam_size": 2, "max_length": 5}
+        return translate(network, ids, lengths, **options, **penalties)
 
-    return run(tf.constant(sources), tf.constant(LENGTHS))
-
-
-@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_beam_is_the_plain_search_of_the_reference(network, jit_compile):
-    sources = batch()["source_ids"]
-    found, reference = (
-        translated(network, sources, jit_compile, beam_size=2, coverage_penalty=0.1),
-        Reference(network, sources),
-    )
-    for sentence in range(3):
+    found = run(tf.constant(sources), tf.constant(LENGTHS))
+    assert found.tokens.shape == (3, 5) and np.isfinite(found.scores).all()
+    for sentence in range(3) if policy == "float32" else ():
         worth, tokens = networks_in_numpy.search(
-            reference, sentence, start=BEGIN, end=END, beam=2, longest=5, length_penalty=0.6, coverage_penalty=0.1,
-        )  # fmt: skip
+            reference(network, sources), sentence, start=BEGIN, end=END, beam=2, longest=5, **penalties
+        )
         assert tuple(found.tokens[sentence, : int(found.lengths[sentence])].numpy()) == tokens
         assert float(found.scores[sentence]) == pytest.approx(worth, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_it_translates_in_bfloat16():
-    tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    found = translated(gnmt(**FIELDS, **SHALLOW), batch()["source_ids"], beam_size=3)
-    assert found.tokens.shape == (3, 5) and np.isfinite(found.scores).all()

@@ -116,5 +116,3 @@ def test_unknown_names_and_fields_are_told_the_nearest():
         image_models.build("resnet51", image_size=64, classes=5)
     with pytest.raises(ValueError, match="model 'resnet50' has no field 'widht'. Did you mean 'width'"):
         image_models.build("resnet50", image_size=64, classes=5, widht=8)
-    with pytest.raises(ValueError, match="model 'resnet50' has no field 'groups'"):
-        image_models.build("resnet50", image_size=64, classes=5, groups=2)

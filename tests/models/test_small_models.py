@@ -20,12 +20,7 @@ LSTM_SIZES = {**MNIST, "hidden_units": 128, "projection_units": 128}
 PUBLISHED = [
     (small_classifiers.lenet, MNIST, 61_706, [[5, 5, 1, 6], [5, 5, 6, 16], [400, 120], [120, 84], [84, 10]]),
     (small_classifiers.mnist_cnn, MNIST, 3_274_634, [[5, 5, 1, 32], [5, 5, 32, 64], [7 * 7 * 64, 1024], [1024, 10]]),
-    (
-        small_classifiers.row_classifier,
-        LSTM_SIZES,
-        28 * 128 + 128 + 4 * 257 * 128 + 1290,
-        [[28, 128], [128, 512], [128, 512], [128, 10]],
-    ),
+    (small_classifiers.row_classifier, LSTM_SIZES, 136_586, [[28, 128], [128, 512], [128, 512], [128, 10]]),
 ]
 
 

@@ -15,12 +15,8 @@ TASKS = ("lstm_language_model", "gnmt", "bert_pretraining")
 COUNTS = np.array([6, 0, 2])
 
 
-def config_of(name):
-    return experiment.new(name, model="bert_tiny" if name == "bert_pretraining" else None)
-
-
 def task_of(name, **fields):
-    config = config_of(name)
+    config = experiment.new(name, model="bert_tiny" if name == "bert_pretraining" else None)
     experiment.quick(config)
     model = {**config.model.to_dict(), **fields}
     return tasks.get(name)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)

@@ -108,10 +108,7 @@ class Scored(Nothing):
 @pytest.mark.parametrize(
     "cls, message",
     [
-        (
-            Nothing,
-            r"lacks __init__\(\), network\(\), loss\(\), metrics\(\)",
-        ),
+        (Nothing, r"lacks __init__\(\), network\(\), loss\(\), metrics\(\)"),
         (Scored, r"lacks .*loss\(\), scores\(\), model_defaults_of\(\)"),
         (type("One", (Whole,), {"evaluates_on": "test"}), r"One.evaluates_on is a text; expected a tuple of names"),
     ],

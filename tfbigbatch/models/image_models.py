@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfbigbatch.errors import InputError, nearest
@@ -48,7 +48,7 @@ NAMES = sorted(_MODELS)
 _BUILT_IN = frozenset(NAMES)
 
 
-def register_image_model(name: str, function: Callable[..., Any], defaults: Mapping[str, Any] | None = None) -> None:
+def register_image_model(name: str, function: Callable[..., Any]) -> None:
     """Makes an image classifier of your own known by a name: `experiment.new('image_classification', model=name)`.
 
     An experiment file calls this outside of its functions. Registering a name again replaces the model.
@@ -57,9 +57,7 @@ def register_image_model(name: str, function: Callable[..., Any], defaults: Mapp
       name: in lower case; the config's `model.name`.
       function: returns a Keras model, of Keras 2 or 3, from uint8 [batch, image_size, image_size, 3] to logits [batch,
         classes]. It is called with `image_size`, `classes` and its fields, and with `cross_replica_norm` and `name`
-        where it has such arguments.
-      defaults: the fields that an experiment may set, with their defaults; by default the function's arguments that
-        have defaults.
+        where it has such arguments. Its arguments with defaults are the fields that an experiment may set.
 
     Raises:
       ValueError: the name is one of this package's own or not in lower case, or the function lacks an argument.
@@ -71,13 +69,11 @@ def register_image_model(name: str, function: Callable[..., Any], defaults: Mapp
     if not callable(function):
         raise InputError(f"register_image_model: {name!r} is {function!r}; expected a function that returns a model.")
     takes = inspect.signature(function).parameters
-    if defaults is None:
-        defaults = {each.name: each.default for each in takes.values() if each.default is not each.empty}
-    fields = {field: value for field, value in defaults.items() if field not in _GIVEN}
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in takes.values())
-    lacking = [field for field in ("image_size", "classes", *fields) if field not in takes]
-    if lacking and not takes_any:
+    lacking = [field for field in ("image_size", "classes") if field not in takes]
+    if lacking and not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
         raise InputError(f"register_image_model: the function of {name!r} takes no {', '.join(lacking)}.")
+    given = {each.name: each.default for each in takes.values() if each.default is not each.empty}
+    fields = {field: value for field, value in given.items() if field not in _GIVEN}
     _MODELS[name] = _Model(function, {}, fields)
     NAMES[:] = sorted(_MODELS)
 
