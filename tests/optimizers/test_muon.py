@@ -130,35 +130,31 @@ OPTIONS = {
 }
 
 
+# Every part that has a form of its own, at once; and where a step is compiled.
+OPTIONS["compiled"] = (
+    {"scale": "trust_ratio", "normuon_beta": 0.9, "weight_decay": 0.1, "vectors": "lamb", "clipnorm": 1.0},
+    {"scale": "trust_ratio", "beta": 0.9, "wd": 0.1, "vectors": {"adapt": True}, "clip": {"norm": 1.0}},
+)
 # The formulas are the same for both Kerases: what reaches them is seen in two.
-IN_KERAS_3 = ("defaults", "trust ratio")
-CASES = [("tf_keras", option) for option in OPTIONS] + [
-    pytest.param("keras3", option, marks=[] if option in IN_KERAS_3 else [pytest.mark.slow]) for option in OPTIONS
-]
-
-
-@pytest.mark.parametrize("keras_version, option", CASES)
-def test_twelve_steps_follow_numpy(keras_version, option):
-    arguments, reference = OPTIONS[option]
-    assert_follows(keras_version, arguments, expected(GRADIENTS, **reference))
+QUICK = [*(("tf_keras", option, "eager") for option in OPTIONS if option != "compiled")]
+QUICK += [("keras3", "defaults", "eager"), ("keras3", "trust ratio", "eager"), ("keras3", "compiled", "xla")]
+CASES = [*QUICK, *(("keras3", option, "eager") for option in OPTIONS if option not in ("defaults", "trust ratio"))]
+CASES += [("keras3", "compiled", "layer_xla"), ("tf_keras", "compiled", "xla"), ("tf_keras", "compiled", "layer_xla")]
 
 
 @pytest.mark.parametrize(
-    "keras_version, where",
-    [("keras3", "xla")]
-    + [
-        pytest.param(*each, marks=pytest.mark.slow)
-        for each in (("keras3", "layer_xla"), ("tf_keras", "xla"), ("tf_keras", "layer_xla"))
-    ],
+    "keras_version, option, where",
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case not in QUICK)) for case in CASES],
 )
-def test_compiled_steps_follow_numpy(keras_version, where):
-    """Every part that has a form of its own, at once."""
-    arguments = {"scale": "trust_ratio", "normuon_beta": 0.9, "weight_decay": 0.1, "vectors": "lamb", "clipnorm": 1.0}
-    reference = expected(GRADIENTS, scale="trust_ratio", beta=0.9, wd=0.1, vectors={"adapt": True}, clip={"norm": 1.0})
+def test_twelve_steps_follow_numpy(keras_version, option, where):
+    arguments, reference = OPTIONS[option]
+    if where == "eager":
+        assert_follows(keras_version, arguments, expected(GRADIENTS, **reference))
+        return
     assert_follows(
         keras_version,
         {**arguments, "jit_compile": where == "layer_xla"},
-        reference,
+        expected(GRADIENTS, **reference),
         lambda function: tf.function(function, jit_compile=where == "xla"),
     )
 
