@@ -17,7 +17,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch import experiment, optimizers
-from tfbigbatch.models import official
+from tfbigbatch.models.bert import official
 from tfbigbatch.studies import study
 
 SMALL, LARGE = 64, 2048
@@ -98,7 +98,7 @@ class _TFModelsLamb(_Other):
         if hasattr(self, "_lamb"):
             return
         weight_decay, epsilon = self._arguments
-        self._lamb = official.module("official.modeling.optimization.lamb").LAMB(
+        self._lamb = official("official.modeling.optimization.lamb").LAMB(
             lambda: self.learning_rate,
             epsilon=epsilon,
             weight_decay_rate=weight_decay,
