@@ -21,7 +21,7 @@ def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
     Raises:
       ValueError: the directory holds no run.
     """
-    content = RunDirectory(directory).content()
+    content = RunDirectory(os.fspath(directory)).content()
     if content is None:
         raise InputError(
             f"--model_dir={directory} holds no run, as it has no config.json. Name an experiment with --config, or the "
@@ -33,7 +33,7 @@ def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
 
 def data_dir_of(directory: str | os.PathLike[str]) -> str | None:
     """The folder of the data that a run was started with; None where it had none."""
-    found = (RunDirectory(directory).content() or {}).get("data_dir")
+    found = (RunDirectory(os.fspath(directory)).content() or {}).get("data_dir")
     return found if isinstance(found, str) else None
 
 

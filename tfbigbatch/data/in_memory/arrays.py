@@ -37,7 +37,9 @@ class Arrays(ByIndex):
                 "give several arrays as a tuple or a dictionary."
             )
         super().__init__(next(iter(lengths))[0], source, classes=classes)
-        for array in [] if classes is None else tf.nest.flatten(labels):
+        for array in tf.nest.flatten(labels):
+            if classes is None:
+                break
             wrong = np.flatnonzero((array < -1) | (array >= classes))
             if wrong.size:
                 raise InputError(
