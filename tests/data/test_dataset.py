@@ -19,7 +19,7 @@ from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.images import fake as fake_images
 from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.data.in_memory.arrays import Arrays
-from tfbigbatch.data.language_model import fake as fake_language
+from tfbigbatch.data.language_model import corpus as words
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.data.records.dataset import RecordDataset
 from tfbigbatch.data.records.order import HostSlice
@@ -103,7 +103,7 @@ def fake_pictures(folder):
 
 
 def fake_text(folder):
-    corpus = fake_language.text()
+    corpus = words.fake()
     return Case(Streams(corpus.valid, len(corpus.vocabulary), 5, "fake"), 299, shuffles=False)
 
 

@@ -9,7 +9,7 @@ import tf_keras
 
 from tests.conftest import mirrored
 from tests.helpers.networks_in_numpy import cross_entropies
-from tfbigbatch.data.language_model import fake
+from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.tasks.losses import Perplexity
@@ -18,7 +18,7 @@ from tfbigbatch.training.carried_state import CarriedState, StatefulTrainingMode
 
 STREAMS = 8
 # 399 predictions in 8 streams of 50: windows of 6 that an epoch's end and the text's end cut short.
-TEXT = Streams(fake.text().train[:400], 12, 6, "test")
+TEXT = Streams(corpus.fake().train[:400], 12, 6, "test")
 EPOCH = TEXT.examples_in_epoch(STREAMS) // STREAMS
 STRATEGIES = {
     "one": lambda: tf.distribute.OneDeviceStrategy("CPU:0"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tfbigbatch.data.language_model import corpus, fake
+from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task, fact
@@ -55,7 +55,7 @@ class LSTMLanguageModel(Task):
         from tfbigbatch.data.language_model.contiguous_batches import Streams
 
         self._model = dict(model)
-        texts = fake.text() if use_fake_data else corpus.load(data_dir)
+        texts = corpus.fake() if use_fake_data else corpus.load(data_dir)
         self._vocabulary_size = len(texts.vocabulary)
         self.data_signature = f"{self._vocabulary_size:,} words"
         self.network_facts = {"vocabulary_size": self._vocabulary_size}

@@ -52,6 +52,15 @@ class Corpus:
         return np.bincount(self.train, minlength=len(self.vocabulary))
 
 
+def fake() -> Corpus:
+    """A corpus of 12 words, most of which the one before predicts: 2,000, 300 and 250 tokens."""
+    random, parts = np.random.RandomState(0), []
+    for size in (2000, 300, 250):
+        steps = np.where(random.rand(size) < 0.8, 1, random.randint(0, 12, size))
+        parts.append((np.cumsum(steps) % 12).astype(np.int32))
+    return Corpus(*parts, vocabulary=tuple(f"word{number}" for number in range(12)))
+
+
 def load(data_dir: str | None) -> Corpus:
     """The corpus that `prepare` wrote into `data_dir`.
 
