@@ -58,7 +58,8 @@ def fake() -> Corpus:
     for size in (2000, 300, 250):
         steps = np.where(random.rand(size) < 0.8, 1, random.randint(0, 12, size))
         parts.append((np.cumsum(steps) % 12).astype(np.int32))
-    return Corpus(*parts, vocabulary=tuple(f"word{number}" for number in range(12)))
+    train, valid, test = parts
+    return Corpus(train, valid, test, vocabulary=tuple(f"word{number}" for number in range(12)))
 
 
 def load(data_dir: str | None) -> Corpus:
