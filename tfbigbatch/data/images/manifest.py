@@ -51,10 +51,8 @@ def load(folder: str | None) -> Manifest:
     def build(folder: str, content: dict[str, Any], splits: dict[str, Split]) -> Manifest:
         record_manifest.check_types({"train": Split}, splits)
         record_manifest.check_types(_TYPES, content)
-        fields: dict[str, Any] = {name: content.get(name) for name in _TYPES} | {
-            "classes": tuple(map(str, content["classes"]))
-        }
-        return Manifest(splits=splits, **fields)
+        fields: dict[str, Any] = {name: content.get(name) for name in _TYPES}
+        return Manifest(splits=splits, **{**fields, "classes": tuple(map(str, fields["classes"]))})
 
     return record_manifest.load(folder, KIND, build)
 

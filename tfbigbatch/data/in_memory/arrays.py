@@ -39,7 +39,7 @@ class Arrays(ByIndex):
         super().__init__(next(iter(lengths))[0], source, classes=classes)
         for array in tf.nest.flatten(labels):
             if classes is None:
-                break
+                continue
             wrong = np.flatnonzero((array < -1) | (array >= classes))
             if wrong.size:
                 raise InputError(
