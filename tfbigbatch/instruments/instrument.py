@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -144,3 +144,12 @@ def innermost(optimizer: Any) -> Any:
     while getattr(optimizer, "inner_optimizer", None) is not None:
         optimizer = optimizer.inner_optimizer
     return optimizer
+
+
+def layer_rows(optimizer: Any) -> Mapping[str, Any]:
+    """The rows of an optimizer's `layer_statistics` by variable; none if it keeps none."""
+    read = getattr(optimizer, "layer_statistics", None)
+    try:
+        return {} if read is None else read()
+    except ValueError:  # It was made without layer_statistics=True.
+        return {}

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.instruments.instrument import Instrument
+from tfbigbatch.instruments.instrument import Instrument, layer_rows
 from tfbigbatch.instruments.probe.gradients import ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 from tfbigbatch.instruments.probe.model import tensor_variable
@@ -115,7 +115,8 @@ class LayerStatisticsMixin(Instrument):
         for path, weight, update in zip(paths, weight_norms, update_norms):
             if weight > 0.0:
                 seen[f"update_to_weight/{path}"] = update / weight
-        seen.update({f"trust_ratio/{path}": ratio for path, ratio in self._trust_ratios(paths)})
+        rows = layer_rows(self._optimizer)
+        seen.update({f"trust_ratio/{path}": rows[path].trust_ratio for path in paths if path in rows})
         if self._spectrum:
             seen.update(_ranks(paths, variables, before))
         histograms = {}
@@ -133,14 +134,6 @@ class LayerStatisticsMixin(Instrument):
         if self._gradients is None:
             self._gradients = ProbeGradients(self.model, self._probe, self._training)
         return self._gradients.layer_norms()
-
-    def _trust_ratios(self, paths: Sequence[str]) -> list[tuple[str, float]]:
-        read = getattr(self._optimizer, "layer_statistics", None)
-        try:
-            rows = {} if read is None else read()
-        except ValueError:  # It was made without layer_statistics=True.
-            rows = {}
-        return [(path, rows[path].trust_ratio) for path in paths if path in rows]
 
 
 def _norms(after: list[tf.Tensor], before: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.lanczos import hutchinson_trace, largest_eigenvalues
 from tfbigbatch.instruments.probe.hessian import ProbeHessian
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
+from tfbigbatch.utils import arguments
 
 
 class SharpnessMixin(Instrument):
@@ -68,13 +69,11 @@ class SharpnessMixin(Instrument):
         log: Any = None,
     ) -> None:
         super().__init__(when=when, log=log)
-        for name, value, fits, expected in (
-            ("eigenvalues", eigenvalues, 0 <= eigenvalues <= iterations, "0 to iterations"),
-            ("trace_samples", trace_samples, trace_samples == 0 or trace_samples >= 2, "0, or 2 or more"),
-            ("radius", radius, radius >= 0.0, "0 or more"),
-        ):
-            if not fits:
-                raise InputError(f"Sharpness: {name}={value} is out of range; expected {expected}.")
+        whole = functools.partial(arguments.integer, owner="Sharpness")
+        eigenvalues = whole("eigenvalues", eigenvalues, least=0, most=whole("iterations", iterations, least=0))
+        if trace_samples:
+            whole("trace_samples", trace_samples, least=2)
+        arguments.number("radius", radius, least=0, owner="Sharpness")
         self._probe = micro_batches_of(probe, micro_batches)
         self._eigenvalues = eigenvalues
         self._iterations = iterations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tfbigbatch.instruments.instrument import layer_rows
 from tfbigbatch.scaling.recipe import Recipe
 
 # A factor is meaningless near zero: the best loss counts as at least this fraction of the first.
@@ -64,13 +65,10 @@ def largest_relative_update(optimizer: Any) -> float | None:
 
     None if the optimizer has no `layer_statistics`, or adapts no layer.
     """
-    read = getattr(optimizer, "layer_statistics", None)
-    try:
-        rows = {} if read is None else read()
-    except ValueError:  # It was made without layer_statistics=True.
-        return None
     # A ratio of exactly 1 marks a layer that is excluded, or has a norm of zero.
     ratios = [
-        row.update_norm / row.weight_norm for row in rows.values() if row.trust_ratio != 1.0 and row.weight_norm > 0.0
+        row.update_norm / row.weight_norm
+        for row in layer_rows(optimizer).values()
+        if row.trust_ratio != 1.0 and row.weight_norm > 0.0
     ]
     return max(ratios, default=None)
