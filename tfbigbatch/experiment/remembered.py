@@ -14,8 +14,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import ml_collections
-
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import files
@@ -36,7 +34,7 @@ def register_task_of(config: Mapping[str, Any], run_directory: str | None = None
         return
     if task in tasks.names():
         models = tasks.get(task).models
-        if not models or not isinstance(model, (Mapping, ml_collections.ConfigDict)) or model.get("name") in models:
+        if not models or model is None or not hasattr(model, "get") or model.get("name") in models:
             return
     path = _found(config.get("experiment"), run_directory)
     if path is None:

@@ -241,8 +241,7 @@ class Study:
     def _changed(self, change: Callable[[ConfigDict], object]) -> Study:
         """A copy in which `change` has changed the config of each row and trial."""
         entries, tuned = copy.deepcopy(self.entries), copy.deepcopy(self.tuned)
-        configs = [entry.config for entry in entries]
-        for config in (*configs, *(config for row in tuned for config in (row.config, row.trial))):
+        for config in (*(row.config for row in entries), *(each for row in tuned for each in (row.config, row.trial))):
             change(config)
         return dataclasses.replace(self, entries=entries, tuned=tuned)
 
