@@ -47,7 +47,8 @@ def define_runs() -> None:
 def main(folders: Sequence[str]) -> None:
     options = flags.FLAGS
     report = report_of(folders, options.target)
-    path = options.results or os.path.join(options.model_dir or _common_parent(folders), "report")
+    parent = options.model_dir or os.path.commonpath([os.path.abspath(each) for each in folders])
+    path = options.results or os.path.join(parent, "report")
     print("\n".join(report.table().markdown()) + "\n")
     make_folder(path)
     report.write_results(f"{path}.json")
@@ -72,11 +73,3 @@ def report_of(folders: Sequence[str], target: float | None = None) -> Report:
     if target is not None:
         raise InputError("--target does not go with --study: the target is set in the study file.")
     return Report.of_study(study.load(options.study), options.model_dir)
-
-
-def _common_parent(folders: Sequence[str]) -> str:
-    parent = os.path.commonpath([os.path.abspath(folder) for folder in folders])
-    if os.path.dirname(parent) == parent:
-        raise InputError(f"{' and '.join(folders)} have no common parent; give --results=PATH.")
-    relative = os.path.relpath(parent)
-    return parent if relative.startswith(os.pardir) else relative

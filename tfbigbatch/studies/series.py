@@ -32,10 +32,7 @@ class NothingRun(InputError):
 def run_rows(rows: Sequence[Entry | TunedRow], model_dir: str, run_entries: Callable[[list[Entry]], object]) -> None:
     """Runs rows until all are complete: each tuned row's first trial, then each one's second, and so on.
 
-    Args:
-      rows: of a study.
-      model_dir: parent of the run directories.
-      run_entries: runs some entries, and returns when they have ended.
+    `run_entries` runs some entries under `model_dir`, and returns when they have ended.
     """
     if plain := [row for row in rows if isinstance(row, Entry)]:
         run_entries(plain)

@@ -65,9 +65,8 @@ class Task:
     """One application.
 
     Attributes:
-      title: of its table.
-      folder: of its data, in the folder of all data.
-      base: the experiment file of the small batch, from this folder.
+      title, folder: of its table, and of its data in the folder of all data.
+      base: the experiment file of the small batch.
       small, main, others: batch sizes; three seeds are run at `main`.
       warmup_epochs: of every row.
       rates: the middle learning rate of each method at the main batch; at another it follows the square root.
