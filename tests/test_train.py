@@ -296,18 +296,18 @@ def test_killed_just_before_the_end_it_still_ends_with_its_metrics(finished, qui
     "stop_at", [5, pytest.param(12, marks=pytest.mark.slow), pytest.param(24, marks=pytest.mark.slow)]
 )
 def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config, finished_run, monkeypatch, stop_at):
-    from tfbigbatch.training.callbacks import signals
+    from tfbigbatch.training.callbacks import watch
 
     def requested(self, before, step, logs):
         if step == stop_at:
             self._request.request("the test says so")
         return original(self, before, step, logs)
 
-    original = signals.StopOnSignal.on_steps
-    monkeypatch.setattr(signals.StopOnSignal, "on_steps", requested)
+    original = watch.StopOnSignal.on_steps
+    monkeypatch.setattr(watch.StopOnSignal, "on_steps", requested)
     with pytest.raises(errors.Preempted, match=f"after step {stop_at}, and saved"):
         train.run(quick_config(), model_dir=str(tmp_path / "parts"))
-    monkeypatch.setattr(signals.StopOnSignal, "on_steps", original)
+    monkeypatch.setattr(watch.StopOnSignal, "on_steps", original)
     status = json.loads((tmp_path / "parts" / "status.json").read_text())
     assert (status["status"], status["step"]) == ("preempted", stop_at)
     train.run(quick_config(), model_dir=str(tmp_path / "parts"))

@@ -43,15 +43,6 @@ def test_a_cpu_computes_in_what_it_has_instructions_for(monkeypatch):
     assert precision.automatic(CPU).name == "float32"
 
 
-@pytest.mark.parametrize(
-    "name, found, warned", [("bfloat16", None, True), ("bfloat16", "amx_bf16", False), ("float32", None, False)]
-)
-def test_bfloat16_without_instructions_is_warned_of(monkeypatch, name, found, warned):
-    monkeypatch.setattr(precision, "bfloat16_instructions", lambda: found)
-    line = precision.warning(precision.Precision(name), CPU)
-    assert (line is not None and "--config.mixed_precision=float32" in line) == warned
-
-
 @pytest.mark.parametrize("capabilities, expected", [([(8, 0), (9, 0)], "bfloat16"), ([(9, 0), (7, 5)], "float32")])
 def test_all_gpus_must_have_it(monkeypatch, capabilities, expected):
     class Strategy:

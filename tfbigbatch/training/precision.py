@@ -82,22 +82,6 @@ def automatic(strategy: tf.distribute.Strategy) -> Precision:
     return Precision("float32", f"the processor has neither {' nor '.join(_INSTRUCTIONS)}")
 
 
-def warning(precision: Precision, strategy: tf.distribute.Strategy) -> str | None:
-    """A line for the banner where a run computes in bfloat16 on processors without instructions for it.
-
-    A step takes eight times as long there as in float32 (results/measurements/speed.md).
-    """
-    devices = strategy.extended.worker_devices
-    if precision.name != "bfloat16" or strategies.is_tpu(strategy) or any("GPU" in device for device in devices):
-        return None
-    if bfloat16_instructions():
-        return None
-    return (
-        f"warning    bfloat16 is slow here: the processor has neither {' nor '.join(_INSTRUCTIONS)}. A new run with "
-        "--config.mixed_precision=float32 is several times as fast."
-    )
-
-
 def bfloat16_instructions(path: str = _CPUINFO) -> str | None:
     """The fastest instructions for products in bfloat16 that all processors of this machine have; None for none.
 

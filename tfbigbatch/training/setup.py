@@ -176,7 +176,6 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         *task.banner_lines(),
         *([f"score      {target.name}, {task.score_signature}"] if task.score_signature else []),
         *rollbacks.lines(),
-        *([slow] if (slow := precisions.warning(machine.precision, machine.strategy)) else []),
         *(f"changed    since the run began: {line}" for line in directory.changed),
     )
     last_step = min(total_steps, options.stop_after or total_steps)

@@ -26,7 +26,6 @@ from tfbigbatch.training.callbacks import own, watch
 from tfbigbatch.training.callbacks.base import steps_done
 from tfbigbatch.training.callbacks.logs import Evaluation, Progress, StepMetrics
 from tfbigbatch.training.callbacks.saving import KeepBest, SaveCheckpoints
-from tfbigbatch.training.callbacks.signals import StopOnSignal
 from tfbigbatch.training.evaluate import FreshStatistics, evaluate
 from tfbigbatch.training.input_pipelines import Continued, InputWait
 from tfbigbatch.training.options import Directory, RunOptions
@@ -61,7 +60,7 @@ class Trainer:
         self._config = self.options.config
         self._network = self.model.keras
         self._heartbeat = watch.Heartbeat(self.options.heartbeat)
-        self._stop = StopOnSignal(
+        self._stop = watch.StopOnSignal(
             self.start.checkpoints,
             self.stop_request,
             agree=self.machine.agree if self.machine.is_multi_worker else None,

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tfbigbatch.errors import Preempted
-from tfbigbatch.training.callbacks.signals import StopOnSignal
+from tfbigbatch.training.callbacks.watch import StopOnSignal
 from tfbigbatch.utils.signals import StopRequest
 
 
