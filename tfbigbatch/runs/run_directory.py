@@ -141,7 +141,7 @@ class RunDirectory:
       is_chief: only the chief of a cluster writes.
     """
 
-    def __init__(self, path: str, is_chief: bool = True) -> None:
+    def __init__(self, path: str | os.PathLike[str], is_chief: bool = True) -> None:
         path = self.path = expanded(path)
         self.is_chief = is_chief
         self.checkpoints = os.path.join(path, "checkpoints")
