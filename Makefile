@@ -133,6 +133,7 @@ test-nightly:
 
 # Training steps compiled for TPU slices. Its first run installs libtpu, which is proprietary: docs/tpu.md.
 tpu-check: $(VENV)/.installed
+	@test -n "$(ACCEPT_LIBTPU_TERMS)" || { echo "It installs libtpu, Google's proprietary compiler: https://cloud.google.com/terms. If you accept the terms: make tpu-check ACCEPT_LIBTPU_TERMS=1" >&2; exit 1; }
 	$(BIN)/python -m tfbigbatch.tpu.environments | sh -e
 	$(BIN)/python -m pytest -m slow tests/tpu
 
