@@ -54,6 +54,7 @@ CLASSES = {
     "tensorflow.python.framework.func_graph.FuncGraph": (
         "_add_function_recursive _create_op_internal _get_control_flow_context _get_function"
     ),
+    "tensorflow.python.framework.ops.EagerTensor": "_id",
     "official.nlp.modeling.networks.BertEncoderV2": (
         "_attention_mask_layer _embedding_dropout _embedding_layer _embedding_norm_layer _get_embeddings "
         "_pooler_layer _position_embedding_layer _transformer_layers _type_embedding_layer"
