@@ -86,6 +86,7 @@ INSTANCES = {
     ),
     "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": lambda: tf.function(abs),
     "tensorflow.python.framework.func_graph.FuncGraph": lambda: func_graph.FuncGraph("graph"),
+    "tensorflow.python.framework.ops.EagerTensor": lambda: tf.constant(1.0),
     "official.nlp.modeling.networks.BertEncoderV2": encoder,
     "official.nlp.modeling.layers.TransformerEncoderBlock": lambda: encoder()._transformer_layers[0],
     "official.nlp.modeling.layers.PositionEmbedding": lambda: encoder()._position_embedding_layer,
