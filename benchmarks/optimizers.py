@@ -11,13 +11,12 @@ out. Optimizers of one rule must end at the same weights.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import gc
 import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import harness
 import numpy as np
@@ -29,15 +28,8 @@ _STREAM_BYTES = 2**28
 _ENVIRONMENT = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Rule:
-    """An update rule.
-
-    Attributes:
-      ours: name of our contender.
-      floor_bytes: what an update must at least move for each float32 parameter.
-      passes: where these are from.
-    """
+class Rule(NamedTuple):
+    """An update rule: our contender of it, the bytes an update must move for each float32 parameter, and why."""
 
     ours: str
     floor_bytes: int
@@ -53,15 +45,8 @@ RULES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Contender:
-    """An optimizer to time.
-
-    Attributes:
-      rule: key of RULES.
-      make: function that makes the optimizer; ImportError where its package is missing.
-      keras: whose variables it takes, 'tf_keras' or 'keras3'.
-    """
+class Contender(NamedTuple):
+    """A key of RULES, what makes the optimizer (ImportError without its package), and whose variables it takes."""
 
     rule: str
     make: Callable[[], Any]
