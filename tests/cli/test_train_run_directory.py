@@ -52,4 +52,4 @@ def test_the_config_of_the_run_counts_in_an_evaluation(directory):
 
 def test_a_directory_without_a_run_is_named(tmp_path):
     outcome = preloaded.tfbigbatch("train", f"--model_dir={tmp_path}/none")
-    assert outcome.returncode == 1 and "none holds no run, as it has no config.json" in outcome.stderr
+    assert outcome.returncode == 1 and "none holds no run: it has no config.json" in outcome.stderr

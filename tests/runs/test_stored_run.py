@@ -30,7 +30,7 @@ def test_the_stored_config_is_that_of_the_start(directory):
 
 def test_without_a_run_there_is_none(tmp_path):
     assert RunDirectory(tmp_path).content() is None and stored_run.data_dir_of(tmp_path) is None
-    with pytest.raises(InputError, match="holds no run, as it has no config.json. Name an experiment"):
+    with pytest.raises(InputError, match="holds no run: it has no config.json"):
         stored_run.config_of(tmp_path)
 
 

@@ -155,4 +155,4 @@ def test_the_command_measures_resumes_and_draws(small_run, tmp_path):
 
 def test_a_folder_without_a_run(tmp_path):
     outcome = preloaded.tfbigbatch("critical-batch", "nowhere", f"--model_dir={tmp_path}/a", f"--results={tmp_path}/b")
-    assert outcome.returncode == 1 and "RUN_DIR nowhere holds no run" in outcome.stderr
+    assert outcome.returncode == 1 and "nowhere holds no run" in outcome.stderr

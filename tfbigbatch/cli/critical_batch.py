@@ -82,8 +82,7 @@ def _measure(folder: str, measured: list[report.Branch]) -> None:
     options = flags.FLAGS
     if options.model_dir is None:
         raise InputError("RUN_DIR needs --model_dir, the parent of the branches.")
-    if RunDirectory(folder).content() is None:
-        raise InputError(f"RUN_DIR {folder} holds no run, as it has no config.json.")
+    RunDirectory(folder).started()
     run = BranchedRun(folder, data_dir=options.data_dir)
     length = run.examples_of(options.examples)
     asked = {"run": run.fingerprint, "trained": length, "rule": options.rule, "decay": options.decay}

@@ -18,6 +18,7 @@ from absl import flags
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.export.formats import FORMATS
+from tfbigbatch.runs.run_directory import RunDirectory
 
 
 def define_flags() -> None:
@@ -33,6 +34,7 @@ def main(folders: Sequence[str]) -> None:
     options = flags.FLAGS
     if len(folders) != 1:
         raise InputError(f"expected one run directory, not {len(folders)}: tfbigbatch export RUN_DIR; see --help.")
+    RunDirectory(folders[0]).started()
     for file in options.register:
         experiment.execute(file)
     # Imported late: TensorFlow takes seconds to import.

@@ -24,6 +24,7 @@ from absl import flags
 from tfbigbatch.data import text_files
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
 from tfbigbatch.errors import InputError
+from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.tasks.gnmt import texts_of
 from tfbigbatch.utils import processes
 from tfbigbatch.utils.files import atomic_write
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str]) -> None:
     flag = flags.FLAGS
     if os.path.realpath(flag.input) == os.path.realpath(flag.output):
         raise InputError(f"--input and --output are both {flag.input}. Give the translation another name.")
+    RunDirectory(flag.model_dir).started()
     # Imported after the flags are checked: it imports TensorFlow.
     from tfbigbatch.runs import load_gnmt
 

@@ -86,11 +86,7 @@ def run_config(directory: str) -> dict[str, Any]:
     Raises:
       ValueError: the directory holds no run.
     """
-    content = RunDirectory(directory).content()
-    if content is None:
-        raise InputError(
-            f"{directory} holds no run: it has no config.json. Expected the --model_dir of a run of tfbigbatch train."
-        )
+    content = RunDirectory(directory).started()
     register_task_of(content["config"], directory)
     return {**content["config"], "mixed_precision": recorded_precision(content)}
 

@@ -250,6 +250,20 @@ class RunDirectory:
         content = read_json(self._config)
         return None if content is None else checked_config(content, self._config)
 
+    def started(self) -> dict[str, Any]:
+        """The content of config.json of a run that was started.
+
+        Raises:
+          ValueError: the directory holds no run, or the file is not of a run.
+        """
+        content = self.content()
+        if content is None:
+            raise InputError(
+                f"{self.path} holds no run: it has no config.json. Give the --model_dir of a run of tfbigbatch train, or "
+                "an experiment to train, by --config."
+            )
+        return content
+
     def update(self, content: Mapping[str, Any]) -> None:
         """Replaces config.json."""
         if self.is_chief:

@@ -21,12 +21,7 @@ def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
     Raises:
       ValueError: the directory holds no run.
     """
-    content = RunDirectory(os.fspath(directory)).content()
-    if content is None:
-        raise InputError(
-            f"--model_dir={directory} holds no run, as it has no config.json. Name an experiment with --config, or the "
-            "directory of a run."
-        )
+    content = RunDirectory(os.fspath(directory)).started()
     experiment.register_task_of(content["config"], os.fspath(directory))
     return ml_collections.ConfigDict(_with_tuples(content["config"])).lock()
 

@@ -88,9 +88,8 @@ class BranchedRun:
     @property
     def fingerprint(self) -> str:
         """A checksum of the stored config: the same where the folder was moved, or the package has new fields."""
-        stored = RunDirectory(self.model_dir).content()
-        assert stored is not None  # As `config` was read.
-        return f"{zlib.crc32(json.dumps(stored['config'], sort_keys=True).encode()):08x}"
+        config = RunDirectory(self.model_dir).started()["config"]
+        return f"{zlib.crc32(json.dumps(config, sort_keys=True).encode()):08x}"
 
     def examples_of(self, duration: str) -> int:
         """Examples of a duration; a step is one of the run's own batch.
