@@ -259,8 +259,8 @@ class RunDirectory:
         content = self.content()
         if content is None:
             raise InputError(
-                f"{self.path} holds no run: it has no config.json. Give the --model_dir of a run of tfbigbatch train, or "
-                "an experiment to train, by --config."
+                f"{self.path} holds no run: it has no config.json. Give the --model_dir of a run, or with "
+                "--config an experiment to train."
             )
         return content
 
