@@ -290,7 +290,7 @@ def prepare_image_folder(folder, choices):
 
 def make_image_set(folder):
     split = made_images.write_split(folder, (5, 4))
-    image_manifest.save(str(folder), made_images.manifest_of(train=split))
+    image_manifest.save(str(folder), made_images.manifest_of(train=split), {})
 
 
 def read_image_set(folder, choices):
@@ -349,10 +349,8 @@ def index_images_of_others(folder, choices):
 
 
 def index_bert_of_others(folder, choices):
-    keys = bert_manifest.STANDARD_KEYS
-    features = {keys[name]: [1] * 8 for name in ("ids", "mask", "types")}
-    features |= {keys[name]: [1] * 2 for name in ("positions", "labels")}
-    features |= {keys["weights"]: array.array("f", [1.0] * 2), keys["next_sentence"]: 0}
+    features = dict.fromkeys(bert_manifest.OF_TOKENS, [1] * 8) | dict.fromkeys(bert_manifest.OF_PREDICTIONS, [1] * 2)
+    features |= {"masked_lm_weights": array.array("f", [1.0] * 2), bert_manifest.NEXT_SENTENCE: 0}
     path = str(folder / "records")
     with_odd_records(folder / "records", features, choices)
     if existing_bert.find(path):

@@ -115,17 +115,12 @@ def load(
 
 
 def save(
-    folder: str,
-    kind: record_manifest.Kind,
-    vocabulary_file: str,
-    manifest: PreparedText,
-    fields: dict[str, Any],
-    sha256: dict[str, str] | None = None,
+    folder: str, kind: record_manifest.Kind, vocabulary_file: str, manifest: PreparedText, fields: dict[str, Any]
 ) -> None:
     """Writes the vocabulary, the counts, the indexes and then manifest.json, each atomically.
 
     Args:
-      folder, kind, fields, sha256: see record_manifest.save, as for the errors.
+      folder, kind, fields: see record_manifest.save, as for the errors.
       vocabulary_file: its name in the folder.
       manifest: a PreparedText.
     """
@@ -138,7 +133,7 @@ def save(
         "vocabulary_size": len(manifest.vocabulary),
         "token_counts_sha256": write_array(folder, COUNTS, manifest.token_counts),
     }
-    record_manifest.save(folder, kind, manifest.splits, fields, sha256=sha256)
+    record_manifest.save(folder, kind, manifest.splits, fields)
 
 
 def write(folder: str, name: str, content: bytes) -> str:

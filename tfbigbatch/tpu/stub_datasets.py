@@ -87,7 +87,7 @@ def _images(config: Any, folder: str) -> None:
         label_offset=0,
         splits=_splits(folder, _IMAGES),
     )
-    image_manifest.save(folder, manifest)
+    image_manifest.save(folder, manifest, {})
 
 
 def _sequences(config: Any, folder: str) -> None:
@@ -99,12 +99,12 @@ def _sequences(config: Any, folder: str) -> None:
         max_seq_length=length,
         max_predictions_per_seq=_PREDICTIONS.get(length, max(1, round(0.15 * length))),
         next_sentence=True,
-        keys=None,
+        masked=False,
         vocabulary=tokenizer.Vocabulary([*tokenizer.SPECIAL, *words]),
         splits=_splits(folder, _SEQUENCES),
         stored_counts=np.ones(_TOKENS, np.int64),
     )
-    bert_manifest.save(folder, manifest)
+    bert_manifest.save(folder, manifest, {})
 
 
 def _pairs(config: Any, folder: str) -> None:
@@ -125,7 +125,7 @@ def _pairs(config: Any, folder: str) -> None:
         lengths={name: random.randint(1, _LONGEST + 1, size=(n, 2)).astype(np.uint16) for name, n in _PAIRS.items()},
         stored_counts=np.ones(_PIECES, np.int64),
     )
-    translation_manifest.save(folder, manifest)
+    translation_manifest.save(folder, manifest, {})
 
 
 def _words(config: Any, folder: str) -> None:

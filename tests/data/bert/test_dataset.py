@@ -32,7 +32,7 @@ def sequence(number):
 def write(folder, next_sentence=True):
     found = [sequences.serialized(sequence(number), next_sentence, np.dtype("<u2")) for number in range(SIZE)]
     split = made_records.write(folder, found, COUNTS)
-    return bert_manifest.Manifest(LENGTH, MOST, next_sentence, None, VOCABULARY, {"train": split})
+    return bert_manifest.Manifest(LENGTH, MOST, next_sentence, False, VOCABULARY, {"train": split})
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ def saved(tmp_path):
         "validation": Split("validation", (outside,), [2], [0, 30], [60]),
     }
     manifest = Manifest(("cat", "dög"), "image/encoded", "image/class/label", 1, splits)
-    image_manifest.save(str(folder), manifest, sha256={inside: "abc"}, about={"source": "cats"})
+    image_manifest.save(str(folder), manifest, {"source": "cats"})
     return folder, manifest
 
 
@@ -42,7 +42,7 @@ def test_what_was_saved_is_loaded(tmp_path):
             np.testing.assert_array_equal(getattr(split, array), getattr(manifest.splits[name], array))
     assert [split.examples for split in loaded.splits.values()] == [3, 2]
     content = json.loads((folder / "manifest.json").read_text())
-    assert content["source"] == "cats" and content["splits"]["train"]["files"][0]["sha256"] == "abc"
+    assert content["source"] == "cats"
 
 
 def test_an_index_of_many_records_stays_in_its_file(tmp_path, monkeypatch):
@@ -70,11 +70,7 @@ def test_a_folder_can_move_and_the_same_gives_the_same_bytes(tmp_path):
     loaded = image_manifest.load(str(tmp_path / "moved"))
     assert loaded.splits["train"].files[0] == str(tmp_path / "moved" / "train-00000")
     assert loaded.splits["validation"].files == manifest.splits["validation"].files
-    image_manifest.save(str(tmp_path / "moved"), loaded, sha256={loaded.splits["train"].files[0]: "abc"})
-    content = json.loads((tmp_path / "moved" / "manifest.json").read_text())
-    (tmp_path / "moved" / "manifest.json").write_text(
-        json.dumps({**content, "source": "cats"}, indent=1, sort_keys=True) + "\n"
-    )
+    image_manifest.save(str(tmp_path / "moved"), loaded, {"source": "cats"})
     again = [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((tmp_path / "moved").glob("*.*"))]
     assert again == digests
 

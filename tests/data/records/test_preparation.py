@@ -41,7 +41,7 @@ class Words(preparation.Preparation):
         return [shards.Shard("train", number, 2, folder, self.error if number else None) for number in range(2)]
 
     def save(self, folder, results, say):
-        record_manifest.save(folder, KIND, shards.splits_of(results), {}, sha256=shards.digests(results))
+        record_manifest.save(folder, KIND, shards.splits_of(results), {})
 
 
 def prepare(folder, job, overwrite=False):

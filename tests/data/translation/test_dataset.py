@@ -124,7 +124,7 @@ class _Small:
 
 def test_made_up_data_has_the_shapes_of_real_data(tmp_path):
     manifest = fake.pairs(str(tmp_path))
-    translation_manifest.save(str(tmp_path), manifest)
+    translation_manifest.save(str(tmp_path), manifest, {})
     manifest = translation_manifest.load(str(tmp_path))
     assert [split.examples for split in manifest.splits.values()] == [20, 64, 20]
     data = TranslationRecords(manifest.splits["test"], manifest)

@@ -13,7 +13,7 @@ pytest.importorskip("sentencepiece")
 
 @pytest.fixture
 def folder(tmp_path):
-    translation_manifest.save(str(tmp_path), fake.pairs(str(tmp_path)))
+    translation_manifest.save(str(tmp_path), fake.pairs(str(tmp_path)), {})
     return str(tmp_path)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.bert import masking
-from tfbigbatch.data.bert.manifest import Manifest
+from tfbigbatch.data.bert.manifest import NEXT_SENTENCE, OF_PREDICTIONS, OF_TOKENS, Manifest
 from tfbigbatch.data.records import counter_random, skip_bad
 from tfbigbatch.data.records.dataset import RecordDataset
 from tfbigbatch.data.records.manifest import Split
@@ -59,7 +59,7 @@ class BertRecords(RecordDataset):
     ) -> None:
         if not 0.0 < masked_share < 1.0:
             raise InputError(f"masked_share={masked_share}: expected a fraction, above 0.0 and below 1.0.")
-        if manifest.keys and (whole_word or masked_share != masking.MASKED_FRACTION):
+        if manifest.masked and (whole_word or masked_share != masking.MASKED_FRACTION):
             raise InputError(
                 "whole_word and masked_share are of sets without masks; this one has them already. Prepare the text."
             )
@@ -70,7 +70,7 @@ class BertRecords(RecordDataset):
     @property
     def contents(self) -> str:
         kind = "pairs of segments" if self._manifest.next_sentence else "runs of text"
-        masks = "written" if self._manifest.keys else "dynamic"
+        masks = "written" if self._manifest.masked else "dynamic"
         return (
             f"{len(self):,} {kind} of {self._manifest.max_seq_length} tokens in {len(self._split.files):,} files, "
             f"{len(self._manifest.vocabulary):,} tokens in the vocabulary, {masks} masks"
@@ -82,8 +82,8 @@ class BertRecords(RecordDataset):
         return self._manifest.max_seq_length
 
     def examples(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None) -> Any:
-        if self._manifest.keys:
-            inputs, labels, weights, next_sentence = self._with_masks(records, self._manifest.keys)
+        if self._manifest.masked:
+            inputs, labels, weights, next_sentence = self._with_masks(records)
         else:
             if seed is None:
                 seed, epochs = _EVALUATION_SEED, tf.fill(tf.shape(numbers), tf.constant(_EVALUATION_EPOCH, tf.int64))
@@ -141,32 +141,25 @@ class BertRecords(RecordDataset):
         )
         return inputs.astype(np.int32), positions.astype(np.int32), labels.astype(np.int32), weights
 
-    def _with_masks(self, records: tf.Tensor, keys: dict[str, str]) -> tuple[Any, ...]:
+    def _with_masks(self, records: tf.Tensor) -> tuple[Any, ...]:
         """As `_without_masks`, of records with masks, in the layout of google-research/bert."""
         manifest = self._manifest
-        length, predictions = manifest.max_seq_length, manifest.max_predictions_per_seq
-        shapes = dict.fromkeys(("ids", "mask", "types"), [length])
-        shapes |= dict.fromkeys(("positions", "labels", "weights"), [predictions])
-        shapes |= {"next_sentence": [1]} if manifest.next_sentence else {}
+        length, words = manifest.max_seq_length, len(manifest.vocabulary)
+        # Values from these on would make a training step fail or learn nonsense.
+        limits = dict(zip((*OF_TOKENS, *OF_PREDICTIONS[:2]), (words, 2, 2, length, words)))
+        limits |= {NEXT_SENTENCE: 2} if manifest.next_sentence else {}
+        sizes = {**dict.fromkeys(OF_PREDICTIONS, manifest.max_predictions_per_seq), NEXT_SENTENCE: 1}
         spec = {}
-        for name, shape in shapes.items():
-            dtype = tf.float32 if name == "weights" else tf.int64
-            spec[keys[name]] = tf.io.FixedLenFeature(shape, dtype, tf.zeros(shape, dtype))
+        for name in (*limits, OF_PREDICTIONS[2]):
+            shape, dtype = [sizes.get(name, length)], tf.int64 if name in limits else tf.float32
+            spec[name] = tf.io.FixedLenFeature(shape, dtype, tf.zeros(shape, dtype))
         parsed = tf.io.parse_example(records, spec)
-        weights = tf.debugging.check_numerics(parsed[keys["weights"]], "a weight is not finite")
-        # Values on which a training step would fail or learn nonsense.
-        size = len(manifest.vocabulary)
-        limits = {"ids": size, "mask": 2, "types": 2, "positions": length, "labels": size, "next_sentence": 2}
-        found = {
-            name: tf.cast(_below(limits[name], parsed[keys[name]], name), tf.int32)
-            for name in shapes
-            if name != "weights"
-        }
-        begins = tf.reduce_all((found["mask"][:, 0] > 0) == (tf.strings.length(records) > 0))
+        weights = tf.debugging.check_numerics(parsed[OF_PREDICTIONS[2]], "a weight is not finite")
+        found = [tf.cast(_below(limit, parsed[name], name), tf.int32) for name, limit in limits.items()]
+        begins = tf.reduce_all((found[1][:, 0] > 0) == (tf.strings.length(records) > 0))
         with tf.control_dependencies([tf.debugging.Assert(begins, ["a record without a token"])]):
             weights = tf.identity(weights)
-        inputs = tuple(found[name] for name in ("ids", "mask", "types", "positions"))
-        return inputs, found["labels"], weights, found["next_sentence"][:, 0] if manifest.next_sentence else None
+        return found[:4], found[4], weights, found[5][:, 0] if manifest.next_sentence else None
 
 
 def _below(limit: int, values: tf.Tensor, what: str) -> tf.Tensor:

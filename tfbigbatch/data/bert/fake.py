@@ -21,7 +21,7 @@ def pretraining(folder: str) -> manifest.Manifest:
         made = [_sequence(random, vocabulary) for _ in range(count)]
         records = [sequences.serialized(sequence, True, np.dtype("<u2")) for sequence in made]
         splits[name] = write_split(folder, name, records)
-    return manifest.Manifest(_LENGTH, _PREDICTIONS, True, None, vocabulary, splits)
+    return manifest.Manifest(_LENGTH, _PREDICTIONS, True, False, vocabulary, splits)
 
 
 def _sequence(random: np.random.RandomState, vocabulary: tokenizer.Vocabulary) -> sequences.Sequence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from tfbigbatch.data.records import manifest as record_manifest
@@ -57,9 +58,7 @@ def load(folder: str | None) -> Manifest:
     return record_manifest.load(folder, KIND, build)
 
 
-def save(
-    folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
-) -> None:
+def save(folder: str, manifest: Manifest, about: Mapping[str, Any]) -> None:
     """Writes a prepared folder's manifest, with further fields `about`; see record_manifest.save."""
     fields = {name: getattr(manifest, name) for name in _TYPES}
-    record_manifest.save(folder, KIND, manifest.splits, {**(about or {}), **fields}, sha256=sha256)
+    record_manifest.save(folder, KIND, manifest.splits, {**about, **fields})

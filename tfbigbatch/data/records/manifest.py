@@ -209,9 +209,7 @@ def check_types(types: Mapping[Any, Any], content: Mapping[Any, Any]) -> None:
             raise TypeError(f"{name} is {value!r:.50}")
 
 
-def save(
-    folder: str, kind: Kind, splits: dict[str, Split], fields: dict[str, Any], *, sha256: dict[str, str] | None = None
-) -> None:
+def save(folder: str, kind: Kind, splits: dict[str, Split], fields: dict[str, Any]) -> None:
     """Writes the indexes and then manifest.json, each atomically.
 
     Args:
@@ -219,12 +217,11 @@ def save(
       kind: of the dataset.
       splits: by name; files that lie in `folder` are named relative to it, so that it can move.
       fields: what else manifest.json holds.
-      sha256: digests of the splits' files, as far as they are known.
 
     Raises:
       ValueError: the folder cannot be written.
     """
-    entries, digests = {}, sha256 or {}
+    entries = {}
 
     def named(path: str) -> str:
         inside = os.path.dirname(os.path.abspath(path)) == os.path.abspath(folder)
@@ -239,7 +236,6 @@ def save(
                 "index_sha256": _index_digest(split.offsets),
                 "files": [
                     {"name": named(path), "records": int(records), "bytes": int(size)}
-                    | ({"sha256": digests[path]} if path in digests else {})
                     for path, records, size in zip(split.files, split.counts, split.bytes)
                 ],
             }

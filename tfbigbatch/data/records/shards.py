@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import itertools
 import json
 import os
@@ -65,25 +64,24 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
       counts: goes into the record, with the values it has when `runs` has ended.
 
     Returns:
-      The record: `counts`, and the file's 'bytes' and 'sha256'.
+      The record: `counts`, and the file's 'bytes'.
 
     Raises:
       ValueError: the folder cannot be written.
     """
-    digest, sizes, part = hashlib.sha256(), [], shard.sidecar(".part")
+    sizes, part = [], shard.sidecar(".part")
     try:
         with manifest.writing(shard.path):
             with open(part, "wb") as file:
                 for frame in map(tfrecord.framed, itertools.chain.from_iterable(runs)):
                     file.write(frame)
-                    digest.update(frame)
                     sizes.append(len(frame))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(part, shard.path)
             ends = np.cumsum([0, *sizes], dtype=np.int64)
             files.atomic_write(shard.sidecar(".offsets.npy"), lambda file: np.save(file, ends[:-1]))
-            record = {**counts, "bytes": int(ends[-1]), "sha256": digest.hexdigest()}
+            record = {**counts, "bytes": int(ends[-1])}
             files.atomic_write(shard.sidecar(".json"), lambda file: file.write(json.dumps(record, indent=1).encode()))
     finally:
         with contextlib.suppress(OSError):
@@ -109,11 +107,6 @@ def splits_of(results: Mapping[Shard, dict[str, Any]]) -> dict[str, Split]:
         offsets = [files.read_array(shard.sidecar(".offsets.npy")) for shard in part]
         splits[split] = Split.of_files(split, [shard.path for shard in part], offsets)
     return splits
-
-
-def digests(results: Mapping[Shard, dict[str, Any]]) -> dict[str, str]:
-    """The SHA-256 of each written shard, by path."""
-    return {shard.path: record["sha256"] for shard, record in results.items()}
 
 
 def write_split(folder: str, name: str, examples: Iterable[bytes]) -> Split:

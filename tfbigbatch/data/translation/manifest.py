@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -100,13 +101,10 @@ def load(folder: str | None) -> Manifest:
     return stored_tokens.load(folder, KIND, VOCABULARY, Vocabulary.load, build)
 
 
-def save(
-    folder: str, manifest: Manifest, *, sha256: dict[str, str] | None = None, about: dict[str, Any] | None = None
-) -> None:
+def save(folder: str, manifest: Manifest, about: Mapping[str, Any]) -> None:
     """Writes a prepared folder's lengths and manifest, with further fields `about`; see stored_tokens.save."""
     lengths = {
         name: stored_tokens.write_array(folder, f"{name}.lengths.npy", lengths)
         for name, lengths in manifest.lengths.items()
     }
-    fields = {**(about or {}), "lengths_sha256": lengths}
-    stored_tokens.save(folder, KIND, VOCABULARY, manifest, fields, sha256)
+    stored_tokens.save(folder, KIND, VOCABULARY, manifest, {**about, "lengths_sha256": lengths})

@@ -213,8 +213,7 @@ class Texts(TextPreparation):
             for split in self._pairs
         }
         manifest = translation_manifest.Manifest(folder, self.vocabulary, shards.splits_of(results), lengths)
-        about = {**self.fingerprint, "counts": counts}
-        translation_manifest.save(folder, manifest, sha256=shards.digests(results), about=about)
+        translation_manifest.save(folder, manifest, {**self.fingerprint, "counts": counts})
 
     @staticmethod
     def write(vocabulary_path: str, options: Options, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:

@@ -12,28 +12,28 @@ from tfbigbatch.data.bert.prepare import existing, prepare
 from tfbigbatch.data.bert.prepare.prepare import Options
 
 
-def example(number, keys, length=16, most=3):
+def example(number, length=16, most=3):
     """A record as others write it, by TensorFlow; its tokens tell its number."""
     ints = {
-        keys["ids"]: [2, 5 + number, 4, 3] + [0] * (length - 4),
-        keys["mask"]: [1] * 4 + [0] * (length - 4),
-        keys["types"]: [0] * length,
-        keys["positions"]: [2] + [0] * (most - 1),
-        keys["labels"]: [6] + [0] * (most - 1),
-        keys["next_sentence"]: [number % 2],
+        "input_ids": [2, 5 + number, 4, 3] + [0] * (length - 4),
+        "input_mask": [1] * 4 + [0] * (length - 4),
+        "segment_ids": [0] * length,
+        "masked_lm_positions": [2] + [0] * (most - 1),
+        "masked_lm_ids": [6] + [0] * (most - 1),
+        "next_sentence_labels": [number % 2],
     }
     features = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=value)) for name, value in ints.items()}
     weights = [1.0] + [0.0] * (most - 1)
-    features[keys["weights"]] = tf.train.Feature(float_list=tf.train.FloatList(value=weights))
+    features["masked_lm_weights"] = tf.train.Feature(float_list=tf.train.FloatList(value=weights))
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
 
-def write(folder, names, keys=bert_manifest.STANDARD_KEYS, **shapes):
+def write(folder, names, **shapes):
     folder.mkdir(exist_ok=True)
     for file, name in enumerate(names):
         with tf.io.TFRecordWriter(str(folder / name)) as writer:
             for number in range(10 * file, 10 * file + 10):
-                writer.write(example(number, keys, **shapes))
+                writer.write(example(number, **shapes))
     return str(folder)
 
 
@@ -41,18 +41,15 @@ def indexed(source, out, vocabulary):
     return prepare.prepare(source, str(out), Options(vocab_file=vocabulary))
 
 
-@pytest.mark.parametrize(
-    "keys", [bert_manifest.STANDARD_KEYS, pytest.param(bert_manifest.NEWER_KEYS, marks=pytest.mark.slow)]
-)
-def test_they_are_indexed_where_they_lie(tmp_path, keys):
-    source = write(tmp_path / "set", ["part-00000", "part-00001.tfrecord", "eval.tfrecord"], keys)
+def test_they_are_indexed_where_they_lie(tmp_path):
+    source = write(tmp_path / "set", ["part-00000", "part-00001.tfrecord", "eval.tfrecord"])
     (tmp_path / "set" / "README.md").write_text("no records at all, but text")
     vocabulary = bert_sets.write_vocabulary(tmp_path)
     content, already = indexed(source, tmp_path / "out", vocabulary)
     assert not already and indexed(source, tmp_path / "out", vocabulary)[1]
     manifest = bert_manifest.load(str(tmp_path / "out"))
     assert (manifest.max_seq_length, manifest.max_predictions_per_seq, manifest.next_sentence) == (16, 3, True)
-    assert [split.examples for split in manifest.splits.values()] == [20, 10] and manifest.keys == keys
+    assert [split.examples for split in manifest.splits.values()] == [20, 10] and manifest.masked
     assert content["counts"] == {"train": {"sequences": 20}, "validation": {"sequences": 10}}
     assert sorted(os.listdir(tmp_path / "out")) == [
         ".progress",
@@ -97,7 +94,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
     other.mkdir()
     with tf.io.TFRecordWriter(str(other / "a")) as writer:
         writer.write(tf.train.Example().SerializeToString() or b"\n\0")
-    with pytest.raises(ValueError, match="has no features; expected input_ids, input_mask"):
+    with pytest.raises(ValueError, match="has no features; expected .* each of input_ids, input_mask"):
         indexed(str(other), tmp_path / "out", vocabulary)
     with pytest.raises(ValueError, match="for validation .*but none for training"):
         existing.find(write(tmp_path / "only", ["dev-0", "dev-1"]))

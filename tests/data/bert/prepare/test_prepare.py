@@ -63,7 +63,7 @@ def test_records_hold_the_text_as_it_is(tmp_path, small_shards):
     folder, content, already = prepared(tmp_path, TEXT, validation_share=0.1)
     assert not already
     manifest = bert_manifest.load(folder)
-    assert (manifest.keys, manifest.max_seq_length, manifest.next_sentence) == (None, 32, True)
+    assert (manifest.masked, manifest.max_seq_length, manifest.next_sentence) == (False, 32, True)
     assert len(manifest.splits["train"].files) == 3
     assert manifest.vocabulary.tokens == TOKENS
     train, validation = content["counts"]["train"], content["counts"]["validation"]

@@ -1,7 +1,6 @@
 """Indexing of existing TFRecords with static masks, in the layout of google-research/bert, in place.
 
-tf-models-official's create_pretraining_data and NVIDIA's scripts write this layout too; older and newer feature names
-are both read.
+tf-models-official's create_pretraining_data and NVIDIA's scripts write this layout too.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from tfbigbatch.errors import InputError
 
 # Words in the names of validation files.
 _VALIDATION = ("eval", "valid", "dev")
-_SIZES = ("ids", "mask", "types"), ("positions", "labels", "weights")
 
 
 def find(source: str) -> dict[str, list[str]]:
@@ -54,20 +52,20 @@ def shapes_of(path: str) -> dict[str, Any]:
     """
     [(_, values)] = tfrecord.values_at(path, [0])
     counts = {name: len(found) for name, found in values.items()}
-    for keys in (bert_manifest.STANDARD_KEYS, bert_manifest.NEWER_KEYS):
-        lengths, predictions = ({counts.get(keys[name]) for name in names} for names in _SIZES)
-        if len(lengths) == len(predictions) == 1 and None not in lengths | predictions:
-            return {
-                "keys": keys,
-                "max_seq_length": lengths.pop(),
-                "max_predictions_per_seq": predictions.pop(),
-                "next_sentence": counts.get(keys["next_sentence"]) == 1,
-            }
-    has = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) or "no features"
-    expected = (
-        f"{', '.join(bert_manifest.STANDARD_KEYS.values())}, as many values in the first three, and in the next three"
-    )
-    raise InputError(f"{path}: the first record has {has}; expected {expected}.")
+    tokens, predictions = bert_manifest.OF_TOKENS, bert_manifest.OF_PREDICTIONS
+    sizes = [{counts.get(name) for name in names} for names in (tokens, predictions)]
+    if {len(found) for found in sizes} != {1} or {None} in sizes:
+        has = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) or "no features"
+        raise InputError(
+            f"{path}: the first record has {has}; expected as many values in each of {', '.join(tokens)}, and in each "
+            f"of {', '.join(predictions)}."
+        )
+    return {
+        "max_seq_length": sizes[0].pop(),
+        "max_predictions_per_seq": sizes[1].pop(),
+        "next_sentence": counts.get(bert_manifest.NEXT_SENTENCE) == 1,
+        "masked": True,
+    }
 
 
 def index(expected: dict[str, Any], path: str, tick: Callable[[], None]) -> np.ndarray:
@@ -112,4 +110,4 @@ class Indexing(preparation.Preparation):
         }
         manifest = bert_manifest.Manifest(vocabulary=self._vocabulary, splits=splits, **self._shapes)
         counts = {name: {"sequences": split.examples} for name, split in splits.items()}
-        bert_manifest.save(folder, manifest, about={**self.fingerprint, "counts": counts})
+        bert_manifest.save(folder, manifest, {**self.fingerprint, "counts": counts})

@@ -150,12 +150,10 @@ class Text(TextPreparation):
             of_split["padding"] = 1 - of_split["sequence_tokens"] / positions if positions else 0.0
         if not counts.get("train", {}).get("sequences"):
             raise InputError("The text gave no sequence to train on: it has too few sentences. See --nonext_sentence.")
-        shapes = {name: getattr(options, name) for name in bert_manifest.SHAPES}
-        splits = shards.splits_of(results)
-        manifest = bert_manifest.Manifest(**shapes, keys=None, vocabulary=self.vocabulary, splits=splits)
+        lengths, splits = (options.max_seq_length, options.max_predictions_per_seq), shards.splits_of(results)
+        manifest = bert_manifest.Manifest(*lengths, options.next_sentence, False, self.vocabulary, splits)
         files = {"read": len(self.paths), "unused": self._unused}
-        about = {**self.fingerprint, "source_files": files, "counts": counts}
-        bert_manifest.save(folder, manifest, sha256=shards.digests(results), about=about)
+        bert_manifest.save(folder, manifest, {**self.fingerprint, "source_files": files, "counts": counts})
 
     @staticmethod
     def write(vocabulary_path: str, options: Options, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:

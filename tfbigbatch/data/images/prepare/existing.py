@@ -169,4 +169,4 @@ class Indexing(preparation.Preparation):
             for split, paths in self._records.items()
         }
         manifest = image_manifest.Manifest(classes, self._keys.image, self._keys.label, label_offset, splits)
-        image_manifest.save(folder, manifest, about={**self.fingerprint, "fixed": [], "left_out": [], "unused": {}})
+        image_manifest.save(folder, manifest, {**self.fingerprint, "fixed": [], "left_out": [], "unused": {}})

@@ -229,4 +229,4 @@ class Conversion(preparation.Preparation):
                 for reason, names in self._found.unused.items()
             },
         }
-        image_manifest.save(folder, manifest, sha256=shards.digests(results), about={**self.fingerprint, **about})
+        image_manifest.save(folder, manifest, {**self.fingerprint, **about})
