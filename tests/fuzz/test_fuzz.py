@@ -96,7 +96,6 @@ def read_run(folder, choices):
     assert report.table().markdown()
     report.write_results(str(folder / "results.json"))
     html.runs_table(report)
-    html.goodput_table(report)
 
 
 def resume_run(folder, choices):

@@ -13,7 +13,7 @@ from tfbigbatch.runs.load import load_run
 def measured(directory, **options):
     [row] = collect.found_in([directory])
     [named] = losses.named([row])
-    return measure(named, row.runs[0], examples=10**6, **options)
+    return measure(named, row.runs[0], **options)
 
 
 @pytest.mark.slow
@@ -25,7 +25,7 @@ def test_the_fit_is_the_cross_entropy_of_the_weights(tmp_path, quick_config):
     status = train.run(config, model_dir=directory)
     found = measured(directory)
     assert found.held_out == status["metrics"]["cross_entropy"]
-    again, task = training_loss(directory, examples=10**6)
+    again, task = training_loss(directory)
     features, labels = task.train.features, task.train.labels
     logits = load_run(directory).network.predict(features, verbose=0).astype(np.float64)
     nats = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]

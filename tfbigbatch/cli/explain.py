@@ -97,7 +97,7 @@ def _write(runs: Sequence[RunLoss], title: str, baseline: str) -> None:
     results = flags.FLAGS.results
     parts = losses.parts_by_row(runs, baseline)
     tables = [loss_report.plateau_table(runs), loss_report.parts_table(runs, parts)]
-    shown = ["\n".join(table.markdown(padded=False)) for table in tables if table.rows]
+    shown = ["\n".join(table.markdown()) for table in tables if table.rows]
     write_text(f"{results}.md", "\n\n".join([title, *shown]) + "\n")
     print("\n" + "\n\n".join(shown) + "\n")
     loss_report.curves(f"{results}_curves.png", runs, f"{title}: training loss against steps")

@@ -31,12 +31,6 @@ _CAPTIONS = {
     "updates": "Steps to the target against batch size: along the dotted line twice the batch takes half of the steps.",
 }
 
-_GOODPUT = (
-    "Wall time since the start of a run's first process: the fraction in which it made new steps (goodput), and the "
-    "fractions of everything else. repeated: steps made before a kill, and lost; restart: from the end of a process to "
-    "the first step of the next."
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Section:
@@ -93,12 +87,10 @@ def write_page(report: Report, path: str) -> list[str]:
         plots.run_curves(f"{path}_runs.png", report.rows, report.scalars, f"{report.title}: all runs against steps")
         curves.append((f"{path}_runs.png", "Every run, up to its last step."))
     trust = _write_trust_maps(report, path)
-    spent = goodput_table(report)
     versions = [", ".join(map(" ".join, sorted(each.items()))) for each in collect.versions(report.rows)]
     sections = [
         Section("", [_overview(report)], [report.table()]),
         Section("Runs", tables=[runs_table(report)]),
-        Section("Goodput", [_GOODPUT], [spent]) if spent.rows else Section("Goodput"),
         Section("Curves", pictures=curves),
         Section("Batch size", pictures=by_batch),
         Section("Trust ratios", pictures=trust),
@@ -110,7 +102,7 @@ def write_page(report: Report, path: str) -> list[str]:
 
 
 def runs_table(report: Report) -> Table:
-    """The progress of each run: its state, steps, latest evaluation, and that of the checkpoint kept as its best."""
+    """The progress of each run: its state, steps, latest evaluation, that of the best checkpoint, and goodput."""
     metric, lines = report.metric, []
     for row in report.rows:
         for run in row.runs:
@@ -119,7 +111,7 @@ def runs_table(report: Report) -> Table:
             kept = checkpoint_files.steps(os.path.join(run.directory, "best"))
             best = run.curve(metric).get(kept[0]) if kept else None
             done, total = max(run.status.get("step", 0), scalars.last_step), run.status.get("total_steps")
-            seconds = run.status.get("seconds")
+            seconds, spent = run.status.get("seconds"), run.status.get(goodput.NAME)
             lines.append(
                 [
                     row.name,
@@ -131,10 +123,11 @@ def runs_table(report: Report) -> Table:
                     "" if best is None else f"{metric.shown(best)} at {kept[0]:,}",
                     # While a run is in progress they are those of its last checkpoint.
                     "" if seconds is None or run.state == RUNNING else f"{seconds:,.1f}",
+                    f"{spent.get('fraction', 0.0):.1%}" if spent else "",
                 ]
             )
     shown = [f"last {metric.title}", f"best {metric.title}, kept"]
-    return Table(["run", "batch", "seed", "status", "steps", *shown, "seconds"], lines)
+    return Table(["run", "batch", "seed", "status", "steps", *shown, "seconds", "goodput"], lines)
 
 
 def _state(run: Run) -> str:
@@ -148,26 +141,6 @@ def _state(run: Run) -> str:
         return f"running, wrote {since / 60:,.0f} minutes ago" if since >= 120 else f"running, wrote {since:.0f} s ago"
     words = {DONE: "ended", PREEMPTED: "preempted; the same command resumes it"}.get(run.state, run.state)
     return f"{words}: {run.status['reason']}" if run.status.get("reason") else words
-
-
-def goodput_table(report: Report) -> Table:
-    """Goodput, wall seconds, and the fraction of each part that there was, of the runs that measured them."""
-    found = [
-        (f"{row.name} at {row.batch_size:,}, seed {run.seed}", spent)
-        for row in report.rows
-        for run in row.runs
-        if (spent := run.status.get(goodput.NAME))
-    ]
-    parts = [
-        part for part in goodput.PARTS if part != "useful" and any(spent.get(part, 0.0) > 0.0 for _, spent in found)
-    ]
-    lines = []
-    for name, spent in found:
-        wall = max(1e-9, spent.get("wall", 0.0))
-        fractions = [f"{spent.get(part, 0.0) / wall:.1%}" for part in parts]
-        counts = [f"{spent.get('starts', 1):,}", f"{spent.get('repeated_steps', 0):,}"]
-        lines.append([name, f"{spent.get('fraction', 0.0):.1%}", f"{spent.get('wall', 0.0):,.1f}", *fractions, *counts])
-    return Table(["run", "goodput", "wall seconds", *parts, "starts", "steps repeated"], lines)
 
 
 def _overview(report: Report) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_collections
 import tensorflow as tf
 
@@ -17,10 +19,11 @@ from tfbigbatch.training.build import training_model
 from tfbigbatch.training.phases import task_of
 from tfbigbatch.training.precision import set_up_keras
 
+# Training examples that are measured.
+_EXAMPLES = 4096
 
-def training_loss(
-    model_dir: str, *, data_dir: str | None = None, examples: int = 4096, use_fake_data: bool = False
-) -> tuple[float, Task]:
+
+def training_loss(model_dir: str, *, data_dir: str | None = None, use_fake_data: bool = False) -> tuple[float, Task]:
     """The mean cross entropy of a run's newest checkpoint on its first training examples, in nats, and its last task.
 
     The examples are read as an evaluation reads them: in order, without dropout or augmentation. Of a text in streams
@@ -30,7 +33,6 @@ def training_loss(
     Args:
       model_dir: the run directory.
       data_dir: folder of the task's data; None for the one that the run remembers.
-      examples: number of training examples.
       use_fake_data: True if the run was trained on fake data.
 
     Raises:
@@ -47,17 +49,15 @@ def training_loss(
     model = training_model(task, 1, batch_size=batch_size, evaluation_batch_size=batch_size)
     model.compile(loss=task.loss(), weighted_metrics=task.metrics())
     load.restore(model.network, paths[0])
-    steps = min(-(-examples // batch_size), train.evaluation_steps(batch_size))
+    steps = min(-(-_EXAMPLES // batch_size), train.evaluation_steps(batch_size))
     batches = train.evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
     metrics = model.evaluate(batches.take(steps), steps=steps, verbose=0, return_dict=True)
     return cross_entropy_of(metrics), task
 
 
-def measure(
-    named: NamedRow, run: Run, *, data_dir: str | None = None, examples: int = 4096, use_fake_data: bool = False
-) -> RunLoss:
-    """The losses of a run of a row that has ended, with its checkpoint; the arguments and errors of `training_loss`."""
-    train, task = training_loss(run.directory, data_dir=data_dir, examples=examples, use_fake_data=use_fake_data)
+def measure(named: NamedRow, run: Run, **data: Any) -> RunLoss:
+    """The losses of a run of a row that has ended, with its checkpoint; `data` and the errors are `training_loss`'s."""
+    train, task = training_loss(run.directory, **data)
     constant = task.constant_loss()
     scalar, tokens = (constant.scalar, constant.tokens) if constant else ("loss", 1.0)
     return RunLoss(

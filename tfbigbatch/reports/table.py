@@ -88,11 +88,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     texts: frozenset[str] = frozenset()
 
-    def markdown(self, padded: bool = True) -> list[str]:
-        """The lines of a Markdown table; `padded` aligns the columns in plain text as well."""
-        if not padded:
-            rule = "".join("---|" if heading in self.texts else "---:|" for heading in self.headings)
-            return [f"| {' | '.join(line)} |" if line else f"|{rule}" for line in (self.headings, (), *self.rows)]
+    def markdown(self) -> list[str]:
+        """The lines of a Markdown table, aligned in plain text as well."""
         widths = [max(3, *map(len, column)) for column in zip(self.headings, *self.rows)]
         is_text = [heading in self.texts for heading in self.headings]
         rules = ["-" * width if text else "-" * (width - 1) + ":" for width, text in zip(widths, is_text)]

@@ -68,7 +68,7 @@ def test_a_finished_folder_is_of_one_fingerprint_unless_overwritten(tmp_path):
     content, already = prepare(tmp_path, Words())
     assert not already and content["splits"]["train"]["examples"] == 4
     assert prepare(tmp_path, Words()) == (content, True)
-    with pytest.raises(ValueError, match=r"prepared with other options \(seed 0, now 1\).*--overwrite"):
+    with pytest.raises(ValueError, match=r"or with the options {'seed': 0}.*--overwrite"):
         prepare(tmp_path, Words(seed=1))
     # Whatever fails after it.
     with pytest.raises(KeyError):
@@ -136,3 +136,15 @@ def test_pieces_are_dealt_out_in_runs_of_about_the_same_size(count):
     assert all(last > first for first, last in portions) and len(portions) == count
     first_heavy = list(shards.portions(np.cumsum([9999, 1, 1, 1]), 3))
     assert [last - first for first, last in first_heavy] == [1, 1, 2]
+
+
+def test_a_line_names_the_reasons_if_there_are_any():
+    said = preparation.account("a.tsv", "rows", 1234, {"bad": 1, "empty": 0})
+    assert said == "a.tsv, rows: 1,234 read, 1,233 used; left out: 1 bad"
+    assert preparation.account("a.tsv", "rows", 3, {"bad": 0}) == "a.tsv, rows: 3 read, 3 used"
+
+
+def test_hidden_files_and_those_of_macos_archives():
+    hidden = (".DS_Store", "a/._b.jpg", "__MACOSX/a/b.jpg", ".ipynb_checkpoints/a.jpg", "a/.b/c.txt")
+    assert all(map(preparation.is_hidden, hidden))
+    assert not any(map(preparation.is_hidden, ("a/b.jpg", "a.b/c.d", "MACOSX/a")))

@@ -126,7 +126,7 @@ def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, mon
     (out / "test.reference.txt").unlink()
     assert not prepared(tmp_path, train, test=test)[2]
     assert len(written) == 5 and digests(folder) == digests(whole)
-    with pytest.raises(ValueError, match=r"prepared with other options \(max_length 50, now 40\).*--overwrite"):
+    with pytest.raises(ValueError, match=r"or with the options .*'max_length': 50.*--overwrite"):
         prepared(tmp_path, train, test=test, max_length=40)
     prepared(tmp_path, train, overwrite=True)
     assert list(translation_manifest.load(folder).splits) == ["train"]

@@ -20,7 +20,7 @@ from absl import flags
 from tfbigbatch.cli import prepare as commands
 from tfbigbatch.data.bert.prepare import corpus, prepare
 from tfbigbatch.data.bert.prepare.prepare import Options
-from tfbigbatch.data.left_out import account
+from tfbigbatch.data.records.preparation import account
 
 
 def define_flags() -> None:

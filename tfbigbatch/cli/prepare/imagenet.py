@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch.cli import prepare as commands
-from tfbigbatch.data import left_out
 from tfbigbatch.data.images.prepare import layouts, prepare
+from tfbigbatch.data.records.preparation import account
 
 
 def define_flags() -> None:
@@ -52,6 +52,6 @@ def main(arguments: Sequence[str]) -> None:
         print(f"  stored      {content['resized']:>9,} images made smaller: {content['max_side']} pixels, shorter side")
     for name, split in content["splits"].items():
         bad = [image["reason"].partition(":")[0] for image in content["left_out"] if image["split"] == name]
-        print(left_out.account(name, "images", split["examples"] + len(bad), collections.Counter(bad)))
+        print(account(name, "images", split["examples"] + len(bad), collections.Counter(bad)))
     if unused := {reason: files["files"] for reason, files in content["unused"].items()}:
-        print(left_out.account("others", "files", sum(unused.values()), unused))
+        print(account("others", "files", sum(unused.values()), unused))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch.cli import prepare as commands
-from tfbigbatch.data.left_out import account
+from tfbigbatch.data.records.preparation import account
 from tfbigbatch.data.translation import prepare
 from tfbigbatch.data.translation.prepare import REFUSALS, Options
 

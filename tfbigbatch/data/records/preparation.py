@@ -14,7 +14,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import filelock
@@ -26,6 +26,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes as workers
 from tfbigbatch.utils.files import atomic_write, read_json_dictionary
 
+HIDDEN = "hidden, or of a folder __MACOSX"
 _FINGERPRINT, _LOCK = "plan.json", "lock"
 
 
@@ -194,18 +195,23 @@ def check_options(options: object, expected: dict[str, tuple[bool, str]]) -> Non
             raise InputError(f"--{name}={getattr(options, name)}: expected {words}.")
 
 
-def check_outside(source: str, folder: str) -> None:
-    """Checks that a prepared folder does not lie in its source.
+def account(name: str, unit: str, read: int, left_out: Mapping[str, int]) -> str:
+    """A line on the parts of a source, with which each command ends.
 
-    Raises:
-      ValueError: it does.
+    Args:
+      name: of the split, or of the file.
+      unit: what is counted, in the plural: 'images', 'pairs'.
+      read: how many there are.
+      left_out: how many are not used, by reason.
     """
-    outer, inner = os.path.realpath(source), os.path.realpath(folder)
-    if os.path.commonpath([outer, inner]) == outer:
-        raise InputError(
-            f"--output_dir={folder} lies in --source={source}: what is prepared would be taken for a part of the "
-            "source the next time. Choose a folder outside of it."
-        )
+    reasons = "; ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
+    said = f"{name}, {unit}: {read:,} read, {read - sum(left_out.values()):,} used"
+    return f"{said}; left out: {reasons}" if reasons else said
+
+
+def is_hidden(name: str) -> bool:
+    """True for a path within a source that is not meant as data: hidden, or of what macOS adds to archives."""
+    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
 
 
 @contextlib.contextmanager
@@ -232,12 +238,9 @@ def _claimed_for(folder: str, fingerprint: dict[str, Any], overwrite: bool) -> s
         return None
     before = read_json_dictionary(path)
     if before.get("digest") != fingerprint["digest"] and len(_made(folder)) > 1 and not overwrite:
-        old, new = before.get("options"), fingerprint["options"]
-        old = old if isinstance(old, dict) else {}
-        changed = [f"{name} {old.get(name)}, now {new[name]}" for name in new if old.get(name) != new[name]]
-        how = f"with other options ({'; '.join(changed)})" if changed else "from another source"
         raise InputError(
-            f"--output_dir={folder} holds what was prepared {how}. Choose another folder, or pass --overwrite."
+            f"--output_dir={folder} holds what was prepared from another source, or with the options "
+            f"{before.get('options')}. Choose another folder, or pass --overwrite."
         )
     return str(before.get("digest"))
 

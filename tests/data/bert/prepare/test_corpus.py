@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tfbigbatch.data import left_out
 from tfbigbatch.data.bert.prepare import corpus
+from tfbigbatch.data.records.preparation import HIDDEN
 
 WIKITEXT = """ \n = Cats = \n \n Cats sleep . They eat = fish = here . \n = not a heading = \n
  = = Food = = \n \n Fish . \n \n = Dogs ( pet ) = \n \n Dogs run . \n"""
@@ -66,7 +66,7 @@ def test_a_folder_gives_its_texts_in_order(tmp_path):
     empty.mkdir()
     names, _, unused = corpus.find(str(tmp_path))
     assert names == ["AA/wiki_00.bz2", "AA/wiki_01", "b.txt", "c.txt.gz"]
-    assert unused == {left_out.HIDDEN: 3, "not a text by name (.txt, .tokens, .jsonl, ...)": 2}
+    assert unused == {HIDDEN: 3, "not a text by name (.txt, .tokens, .jsonl, ...)": 2}
     with pytest.raises(ValueError, match="holds no such file. Understood is"):
         corpus.find(str(empty))
     with pytest.raises(ValueError, match="does not exist"):

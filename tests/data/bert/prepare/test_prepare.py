@@ -132,11 +132,6 @@ def test_options_are_checked(options, said):
         Options(**{"vocab_file": "x", **options})
 
 
-def test_a_folder_in_its_source_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="lies in --source="):
-        prepare.prepare(str(tmp_path), str(tmp_path / "in"), Options(vocab_file="x"))
-
-
 def test_a_damaged_vocabulary_is_told(tmp_path):
     folder, *_ = prepared(tmp_path, TEXT)
     bert_sets.write_vocabulary(tmp_path, (*TOKENS[:-1], "more"))

@@ -154,11 +154,6 @@ def test_a_stop_between_shards_leaves_whole_ones_and_the_rest_follows(source, tm
     assert already and content == prepared(source, tmp_path / "whole")[0]
 
 
-def test_a_prepared_folder_within_its_source_is_refused(source):
-    with pytest.raises(ValueError, match="lies in --source="):
-        prepared(source, os.path.join(source, "out"))
-
-
 @pytest.mark.parametrize(
     "options, said",
     [

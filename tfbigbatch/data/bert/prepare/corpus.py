@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from tfbigbatch.data import left_out, text_files
+from tfbigbatch.data import text_files
+from tfbigbatch.data.records import preparation
 from tfbigbatch.errors import InputError
 
 UNDERSTOOD = (
@@ -190,12 +191,12 @@ def find(source: str) -> tuple[list[str], list[str], dict[str, int]]:
         return [os.path.basename(source)], [os.path.abspath(source)], {}
     walk = ((folder, name) for folder, _, names in os.walk(source) for name in names)
     found = sorted(os.path.relpath(os.path.join(folder, name), source) for folder, name in walk)
-    shown = [name for name in found if not left_out.is_hidden(name)]
+    shown = [name for name in found if not preparation.is_hidden(name)]
     texts = [name for name in shown if _NAME.fullmatch(os.path.basename(name))]
     if not texts:
         problem = "holds no such file" if os.path.isdir(source) else "does not exist"
         raise InputError(f"--source={source} {problem}. Understood is: {UNDERSTOOD}")
-    unused = {left_out.HIDDEN: len(found) - len(shown), _NO_TEXT: len(shown) - len(texts)}
+    unused = {preparation.HIDDEN: len(found) - len(shown), _NO_TEXT: len(shown) - len(texts)}
     return texts, [os.path.abspath(os.path.join(source, name)) for name in texts], unused
 
 

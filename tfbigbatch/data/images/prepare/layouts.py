@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tfbigbatch.data import left_out, text_files
+from tfbigbatch.data import text_files
+from tfbigbatch.data.records import preparation
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import read_bytes, reading_errors
 
@@ -153,8 +154,8 @@ def _assigned(names: Iterable[str], folders: Mapping[str, str]) -> tuple[dict[st
     for name in names:
         split = next((split for split, folder in folders.items() if name.startswith(folder)), None)
         inside = name.removeprefix(folders[split]) if split else ""
-        if left_out.is_hidden(name):
-            unused[left_out.HIDDEN].append(name)
+        if preparation.is_hidden(name):
+            unused[preparation.HIDDEN].append(name)
         elif not name.lower().endswith(ENDINGS):
             unused[f"not an image by name ({', '.join(ENDINGS)})"].append(name)
         elif split is None or (split == "train" and "/" not in inside):
