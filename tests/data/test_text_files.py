@@ -10,7 +10,6 @@ from tests.helpers.datasets import bert_sets, translation_sets
 from tfbigbatch.data import text_files
 from tfbigbatch.data.bert.prepare import corpus as bert_corpus
 from tfbigbatch.data.finetuning import glue, squad
-from tfbigbatch.data.images.prepare import layouts
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.tokenizer import Vocabulary
 from tfbigbatch.data.translation import prepare
@@ -87,7 +86,7 @@ READERS = {
         "".join(f"{token}\n" for token in bert_sets.TOKENS),
     ),
     "classes of images": (
-        lambda folder, content: layouts.text_of(written(folder / "l", content)),
+        lambda folder, content: text_files.read(written(folder / "l", content)),
         "n01440764 tench\n",
     ),
     "glue": (read_glue, "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n"),

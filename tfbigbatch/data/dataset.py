@@ -51,7 +51,7 @@ class Dataset(Protocol):
 
     def evaluation_steps(self, batch_size: int) -> int:
         """Batches that hold every example once, the last one padded."""
-        ...
+        return -(-self.examples_in_epoch(batch_size) // batch_size)
 
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
         """Every example once, in order, padded to `evaluation_steps(batch_size)` whole batches.

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.utils.files import read_bytes, reading_errors
 
 _PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _LOOKED_AT = 1 << 16
@@ -79,6 +80,13 @@ def lines(path: str, offset: int = 0, first: int = 1, count: int | None = None) 
 def decoded_line(line: bytes, path: str, number: int) -> str:
     """The text of a line; raises ValueError where it is not UTF-8."""
     return _decoded(line, f"{path}, line {number},", "line")
+
+
+def read(path: str) -> str:
+    """The text of a regular file, as `decoded`; raises ValueError where it cannot be read, or is not UTF-8."""
+    with reading_errors(path):
+        content = read_bytes(path)
+    return decoded(content, path)
 
 
 def decoded(content: bytes, where: str) -> str:

@@ -13,7 +13,6 @@ Own code, not the `tokenizers` package: that gives the same ids on WikiText-2 an
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import itertools
 import re
@@ -25,7 +24,6 @@ import numpy as np
 
 from tfbigbatch.data import text_files
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import read_bytes, reading_errors
 from tfbigbatch.utils.home import expanded
 
 PADDING, UNKNOWN, CLASSIFY, SEPARATE, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -84,20 +82,13 @@ class Vocabulary:
           ValueError: it cannot be read, or is not one.
         """
         path = expanded(path)
-        with reading_errors(f"--vocab_file={path}"):
-            text = text_files.decoded(read_bytes(path), f"--vocab_file={path}")
         # Universal newlines would also split at a lone carriage return, which shifts all ids.
-        return cls([line.strip() for line in io.StringIO(text, newline="\n")], path)
+        return cls([line.strip() for line in io.StringIO(text_files.read(path), newline="\n")], path)
 
     @property
     def content(self) -> bytes:
         """The content of its vocab.txt."""
         return "".join(f"{token}\n" for token in self.tokens).encode()
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of `content`, in hexadecimal."""
-        return hashlib.sha256(self.content).hexdigest()
 
     def __len__(self) -> int:
         return len(self.tokens)

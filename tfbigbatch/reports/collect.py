@@ -131,7 +131,11 @@ def found_in(folders: Iterable[str]) -> list[Row]:
             before = runs.setdefault(run.seed, run)
             if before.directory != run.directory:
                 raise InputError(f"{before.directory} and {run.directory} hold the same run; leave one out.")
-    return _named([[runs[seed] for seed in sorted(runs)] for runs in groups.values()])
+    grouped = [[runs[seed] for seed in sorted(runs)] for runs in groups.values()]
+    sizes = [int(runs[0].config["batch_size"]) for runs in grouped]
+    names = row_names([[run.directory for run in runs] for runs in grouped], sizes)
+    rows = [Row(name, runs[0].config, runs) for name, runs in zip(names, grouped)]
+    return sorted(rows, key=lambda row: row.batch_size)
 
 
 def only_task(rows: Iterable[Row]) -> str:
@@ -170,13 +174,6 @@ def _read(path: str, seed: int = 0) -> Run:
     experiment.register_task_of(stored["config"], path)
     config = experiment.completed(stored["config"])
     return Run(path, config.get("seed", seed), config, stored.get("versions") or {}, status)
-
-
-def _named(groups: Sequence[list[Run]]) -> list[Row]:
-    sizes = [int(runs[0].config["batch_size"]) for runs in groups]
-    names = row_names([[run.directory for run in runs] for runs in groups], sizes)
-    rows = [Row(name, runs[0].config, runs) for name, runs in zip(names, groups)]
-    return sorted(rows, key=lambda row: row.batch_size)
 
 
 def row_names(directories: Sequence[Sequence[str]], batch_sizes: Sequence[int]) -> list[str]:

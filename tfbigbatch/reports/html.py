@@ -158,8 +158,8 @@ def _write_trust_maps(report: Report, path: str) -> list[tuple[str, str]]:
     """PATH_trust_1.png, ...: of each row's first run with trust ratios. Returns (path, caption) of each."""
     found: list[tuple[str, str]] = []
     for row in report.rows:
-        measured = [(run, layers) for run in row.runs if (layers := plots.trust_ratios(report.scalars(run)))]
-        for run, layers in measured[:1]:
+        measured = [(run, report.scalars(run).below("train", "layers/trust_ratio/")) for run in row.runs]
+        for run, layers in [each for each in measured if each[1]][:1]:
             name, file = f"{row.name} at {row.batch_size:,}, seed {run.seed}", f"{path}_trust_{len(found) + 1}.png"
             plots.trust_map(file, layers, f"Trust ratios: {name}")
             found.append((file, f"{name}: trust ratio of each variable."))

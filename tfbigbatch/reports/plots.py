@@ -170,13 +170,8 @@ def run_curves(path: str, rows: Sequence[Row], scalars: Callable[[Run], Scalars]
             figure_style.legend_beside(axes[0])
 
 
-def trust_ratios(scalars: Scalars) -> dict[str, dict[int, float]]:
-    """The trust ratios of a run by variable and step; empty where none were measured."""
-    return scalars.below("train", "layers/trust_ratio/")
-
-
 def trust_map(path: str, layers: Mapping[str, Series], title: str) -> None:
-    """A PNG of a run's trust ratios, from `trust_ratios`: variables by steps, on a logarithmic colour scale.
+    """A PNG of a run's trust ratios by variable and step: variables by steps, on a logarithmic colour scale.
 
     A cell is white where the ratio is 0, not finite, or was not measured.
     """

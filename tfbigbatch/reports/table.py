@@ -51,27 +51,17 @@ def _numbers(row: Row, metric: Metric, target: float | None) -> dict[str, Any]:
         "mean": statistics.fmean(known) if whole else None,
         "standard_deviation": statistics.stdev(known) if whole and len(known) > 1 else None,
         "steps": started[0].get("total_steps", started[0]["step"]) if started else None,
-        "progress": max(map(_progress, started), default=0),
+        "progress": max((each["step"] / max(1, each.get("total_steps", each["step"])) for each in started), default=0),
         "seconds": statistics.median(run.status.get("seconds", 0.0) for run in finished) if finished else None,
         "updates_to_target": None,
         "tuned": row.tuned,
         "config": row.config,
     }
     if target is not None and whole:
-        steps = [_first(run.curve(metric), metric, target) for run in finished]
-        reached = [step for step in steps if step is not None]
-        if len(reached) == len(finished):
-            numbers["updates_to_target"] = statistics.fmean(reached)
+        reached = [[step for step, v in run.curve(metric).items() if metric.reaches(v, target)] for run in finished]
+        if all(reached):
+            numbers["updates_to_target"] = statistics.fmean(map(min, reached))
     return numbers
-
-
-def _progress(status: Mapping[str, Any]) -> float:
-    """The fraction of a run's steps that are done."""
-    return status["step"] / max(1, status.get("total_steps", status["step"]))
-
-
-def _first(curve: Mapping[int, float], metric: Metric, target: float) -> int | None:
-    return min((step for step, value in curve.items() if metric.reaches(value, target)), default=None)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Manifest of prepared BERT pretraining data: sequence lengths and vocabulary, besides records/manifest.py.
 
-The folder also holds vocab.txt, and train.token_counts.npy (stored_tokens.py).
+The folder also holds vocab.txt, and train.token_counts.npy (prepared_text.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import stored_tokens, tokenizer
+from tfbigbatch.data import prepared_text, tokenizer
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import tfrecord
 
@@ -29,7 +29,7 @@ _FIELDS = {"max_seq_length": int, "max_predictions_per_seq": int, "next_sentence
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Manifest(stored_tokens.PreparedText):
+class Manifest(prepared_text.PreparedText):
     """Content of a prepared folder.
 
     Attributes:
@@ -39,7 +39,7 @@ class Manifest(stored_tokens.PreparedText):
       masked: True if the records have masks.
       vocabulary: of the ids.
       splits: 'train' and perhaps 'validation'.
-      stored_counts: see stored_tokens.PreparedText.
+      stored_counts: see prepared_text.PreparedText.
     """
 
     max_seq_length: int
@@ -65,17 +65,17 @@ def load(folder: str | None) -> Manifest:
     """The manifest of a prepared folder.
 
     Raises:
-      ValueError: as stored_tokens.load.
+      ValueError: as prepared_text.load.
     """
 
     def build(folder: str, content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
         record_manifest.check_types(_FIELDS, content)
         return Manifest(**{name: content[name] for name in _FIELDS}, **texts)
 
-    return stored_tokens.load(folder, KIND, VOCABULARY, tokenizer.Vocabulary.load, build)
+    return prepared_text.load(folder, KIND, VOCABULARY, tokenizer.Vocabulary.load, build)
 
 
 def save(folder: str, manifest: Manifest, about: Mapping[str, Any]) -> None:
-    """Writes a prepared folder's manifest, with further fields `about`; see stored_tokens.save."""
+    """Writes a prepared folder's manifest, with further fields `about`; see prepared_text.save."""
     fields = {**about, **{name: getattr(manifest, name) for name in _FIELDS}}
-    stored_tokens.save(folder, KIND, VOCABULARY, manifest, fields)
+    prepared_text.save(folder, KIND, VOCABULARY, manifest, fields)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import stored_tokens, text_files, text_preparation
+from tfbigbatch.data import prepared_text, text_files
 from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.data.records import preparation
 from tfbigbatch.errors import InputError
@@ -71,11 +71,11 @@ def load(data_dir: str | None) -> Corpus:
 
     def build(folder: str, content: dict[str, Any], _: Any) -> Corpus:
         digests = content["sha256"]
-        parts = {split: stored_tokens.read_array(folder, f"{split}.npy", digests[split]) for split in SPLITS}
+        parts = {split: prepared_text.read_array(folder, f"{split}.npy", digests[split]) for split in SPLITS}
         path = os.path.join(folder, _VOCABULARY)
         with files.reading_errors(path):
             words = files.read_bytes(path)
-        stored_tokens.check_vocabulary(path, hashlib.sha256(words).hexdigest(), digests["vocabulary"])
+        prepared_text.check_vocabulary(path, words, digests["vocabulary"])
         return Corpus(**parts, vocabulary=tuple(words.decode().split("\n")[:-1]))
 
     return manifests.load(data_dir, KIND, build)
@@ -129,7 +129,7 @@ class _Texts(preparation.Preparation):
     def __init__(self, texts: Mapping[str, str], vocabulary_size: int | None) -> None:
         self._texts, self._size = texts, vocabulary_size
         paths = [texts[split] for split in SPLITS]
-        rows = text_preparation.rows_of(list(map(os.path.basename, paths)), paths)
+        rows = prepared_text.rows_of(list(map(os.path.basename, paths)), paths)
         options = {"vocabulary_size": vocabulary_size}
         self.fingerprint = preparation.fingerprint(texts["train"], KIND.what, options, None, rows)
 
@@ -143,8 +143,8 @@ class _Texts(preparation.Preparation):
 
     def save(self, folder: str, results: dict[str, tuple[np.ndarray, int]], say: Callable[[str], object]) -> None:
         lines = "".join(f"{word}\n" for word in self._words).encode()
-        stored_tokens.write(folder, _VOCABULARY, lines)
-        digests = {name: stored_tokens.write_array(folder, f"{name}.npy", ids) for name, (ids, _) in results.items()}
+        prepared_text.write(folder, _VOCABULARY, lines)
+        digests = {name: prepared_text.write_array(folder, f"{name}.npy", ids) for name, (ids, _) in results.items()}
         fields = {
             **self.fingerprint,
             "vocabulary_size": len(self._words),

@@ -74,9 +74,6 @@ class RecordDataset(Dataset):
         records = reader.shuffled_records(self._reader, order, first_step)
         return self._batches(records, context, batch_size, last_step - first_step, seed)
 
-    def evaluation_steps(self, batch_size: int) -> int:
-        return -(-len(self) // batch_size)
-
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
         own = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         steps = self.evaluation_steps(batch_size)

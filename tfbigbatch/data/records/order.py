@@ -13,7 +13,6 @@ each example exactly once even where batches straddle its end.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -75,50 +74,35 @@ class ShortChunks(NamedTuple):
     """int64 [short chunks], the records that these and the short chunks before lack, in all."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Chunks:
     """Runs of consecutive records that are read at once: of `chunk_size`, or fewer at the end of a file.
 
     Chunks are numbered through all files, as records are. Memory is that of the files' counts, not of the chunks.
 
-    Attributes:
+    Args:
       counts: int64 [files], the records in each file.
       chunk_size: records in a chunk.
+
+    Attributes:
+      count: the number of chunks.
+      records: the number of records in all chunks.
     """
 
-    counts: np.ndarray
-    chunk_size: int
-
-    @functools.cached_property
-    def count(self) -> int:
-        """The number of chunks."""
-        return int(self._in_files.sum())
-
-    @functools.cached_property
-    def records(self) -> int:
-        """The number of records in all chunks."""
-        return int(self.counts.sum())
-
-    @functools.cached_property
-    def _in_files(self) -> np.ndarray:
-        return -(-self.counts // self.chunk_size)
-
-    @functools.cached_property
-    def _chunk_ends(self) -> np.ndarray:
-        """int64 [files], the number of the chunk after a file's last."""
-        return np.cumsum(self._in_files)
-
-    @functools.cached_property
-    def _missing(self) -> np.ndarray:
-        """int64 [files], the records that the last chunk of each lacks."""
-        return self._in_files * self.chunk_size - self.counts
+    def __init__(self, counts: np.ndarray, chunk_size: int) -> None:
+        in_files = -(-counts // chunk_size)
+        self.chunk_size, self.count, self.records = chunk_size, int(in_files.sum()), int(counts.sum())
+        # int64 [files]: the number after a file's last record, and the same of its chunks.
+        self._ends, self._chunk_ends = np.cumsum(counts), np.cumsum(in_files)
+        # Its first record and chunk, and the records that its last chunk lacks.
+        self._begins, self._chunk_begins = self._ends - counts, self._chunk_ends - in_files
+        self._missing = in_files * chunk_size - counts
 
     def extent(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """(first, size) of chunks, by their numbers: int64 [n] each, the first record and the number of records."""
         file = tf.searchsorted(tf.constant(self._chunk_ends), numbers, side="right", out_type=tf.int64)
-        ends = np.cumsum(self.counts)
-        begins, ends = (tf.gather(tf.constant(each), file) for each in (ends - self.counts, ends))
-        first = begins + (numbers - tf.gather(tf.constant(self._chunk_ends - self._in_files), file)) * self.chunk_size
+        of_files = (self._begins, self._ends, self._chunk_begins)
+        begins, ends, chunk_begins = (tf.gather(tf.constant(each), file) for each in of_files)
+        first = begins + (numbers - chunk_begins) * self.chunk_size
         return first, tf.minimum(ends - first, self.chunk_size)
 
     @property

@@ -47,14 +47,6 @@ class Preparation(abc.ABC):
     splits: Iterable[str] = ("train", "validation")
     unit = "file"
 
-    def is_whole(self, folder: str) -> bool:
-        """True if the folder is completely prepared."""
-        try:
-            self.load(folder)
-        except InputError:
-            return False
-        return True
-
     @abc.abstractmethod
     def tasks(self, folder: str, say: Callable[[str], object]) -> Sequence[Any]:
         """The Shards to write, or paths to index; after what is to be scanned or trained before.
@@ -111,8 +103,10 @@ def prepare(
     """
     with _lock(folder):
         before = _claimed_for(folder, job.fingerprint, overwrite)
-        if before == job.fingerprint["digest"] and job.is_whole(folder):
-            return manifest.read(folder, job.kind) or {}, True
+        if before == job.fingerprint["digest"]:
+            with contextlib.suppress(InputError):
+                job.load(folder)
+                return manifest.read(folder, job.kind) or {}, True
         tasks = job.tasks(folder, say)
         if before != job.fingerprint["digest"]:
             written = [task.path for task in tasks if isinstance(task, Shard)]

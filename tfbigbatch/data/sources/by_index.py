@@ -65,9 +65,6 @@ class ByIndex(Dataset):
 
         return replica_batches(batch_of, context, batch_size=batch_size, first_step=first_step, last_step=last_step)
 
-    def evaluation_steps(self, batch_size: int) -> int:
-        return -(-len(self) // batch_size)
-
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
         def batch_of(positions: tf.Tensor) -> Nest:
             mask = tf.cast(positions < len(self), tf.float32)

@@ -73,18 +73,16 @@ def _good_images(images: layouts.Images, max_bad_share: float) -> np.ndarray:
     return np.flatnonzero([reason is None for reason in reasons])
 
 
+@functools.lru_cache(1 << 20)
 def _reason(path: str) -> str | None:
-    """The reason that an image cannot be used, or None. TensorFlow's errors in a pipeline do not name it."""
+    """The reason that an image cannot be used, or None, found once in a process.
+
+    TensorFlow's errors in a pipeline do not name it.
+    """
     try:
-        return _reason_of_version(path, os.stat(path).st_mtime_ns)
+        content = files.read_bytes(path)
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
-
-
-@functools.lru_cache(1 << 20)
-def _reason_of_version(path: str, changed: int) -> str | None:
-    """`_reason` of a file that is looked at once in a process, as long as its time stays."""
-    content = files.read_bytes(path)
     if content.startswith(b"BM"):
         # TensorFlow ignores the palette of one, and its pixels would be wrong.
         return "a BMP; expected JPEG, PNG, GIF or WebP"

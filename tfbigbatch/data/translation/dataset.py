@@ -129,9 +129,6 @@ class TranslationRecords(Dataset):
         batches = self._batches(steps.map(numbers_of), context, batch_size)
         return batches.map(lambda *batch: _slice(self.shapes[-1], batch))
 
-    def evaluation_steps(self, batch_size: int) -> int:
-        return -(-len(self) // batch_size)
-
     def _batches(
         self, numbers: tf.data.Dataset, context: tf.distribute.InputContext, batch_size: int
     ) -> tf.data.Dataset:

@@ -2,7 +2,7 @@
 
 The folder also holds vocabulary.model, the sentencepiece model; train.lengths.npy etc., uint16 [records, 2], the pieces
 of each source and target sentence; and for held-out sets validation.source.txt, validation.reference.txt etc., the raw
-lines; and train.token_counts.npy (stored_tokens.py).
+lines; and train.token_counts.npy (prepared_text.py).
 
 A record is a tf.train.Example of 'source' and 'target', little-endian ids without BEGIN and END, and 'source_length'
 and 'target_length', int64, their numbers.
@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import stored_tokens, text_files
+from tfbigbatch.data import prepared_text, text_files
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation.vocabulary import END, Vocabulary
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils import files
 
 KIND = record_manifest.Kind(
     what="pairs of sentences",
@@ -37,7 +36,7 @@ SIDES, TEXTS = ("source", "target"), ("source", "reference")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Manifest(stored_tokens.PreparedText):
+class Manifest(prepared_text.PreparedText):
     """Content of a prepared folder.
 
     Attributes:
@@ -45,7 +44,7 @@ class Manifest(stored_tokens.PreparedText):
       vocabulary: of both languages.
       splits: 'train' and perhaps 'validation', 'test', 'test_2' and so on.
       lengths: uint16 [records, 2] by split.
-      stored_counts: see stored_tokens.PreparedText.
+      stored_counts: see prepared_text.PreparedText.
     """
 
     folder: str
@@ -67,9 +66,7 @@ class Manifest(stored_tokens.PreparedText):
         """
         found, expected = [], self.splits[split].examples
         for path in text_paths(self.folder, split):
-            with files.reading_errors(path):
-                content = text_files.decoded(files.read_bytes(path), path)
-            lines = [line.rstrip("\r") for line in content.removesuffix("\n").split("\n")]
+            lines = [line.rstrip("\r") for line in text_files.read(path).removesuffix("\n").split("\n")]
             if len(lines) != expected:
                 raise InputError(f"{path} has {len(lines):,} lines; the set has {expected:,} sentences. {KIND.again}")
             found.append(lines)
@@ -85,12 +82,12 @@ def load(folder: str | None) -> Manifest:
     """The manifest of a prepared folder.
 
     Raises:
-      ValueError: as stored_tokens.load; the lengths have changed, or the raw lines of a held-out set are gone.
+      ValueError: as prepared_text.load; the lengths have changed, or the raw lines of a held-out set are gone.
     """
 
     def build(folder: str, content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
         lengths = {
-            name: stored_tokens.read_array(folder, f"{name}.lengths.npy", digest)
+            name: prepared_text.read_array(folder, f"{name}.lengths.npy", digest)
             for name, digest in content["lengths_sha256"].items()
         }
         for path in (path for name in lengths if name != "train" for path in text_paths(folder, name)):
@@ -98,13 +95,13 @@ def load(folder: str | None) -> Manifest:
                 raise InputError(f"{path}: no such file.")
         return Manifest(folder=folder, lengths=lengths, **texts)
 
-    return stored_tokens.load(folder, KIND, VOCABULARY, Vocabulary.load, build)
+    return prepared_text.load(folder, KIND, VOCABULARY, Vocabulary.load, build)
 
 
 def save(folder: str, manifest: Manifest, about: Mapping[str, Any]) -> None:
-    """Writes a prepared folder's lengths and manifest, with further fields `about`; see stored_tokens.save."""
+    """Writes a prepared folder's lengths and manifest, with further fields `about`; see prepared_text.save."""
     lengths = {
-        name: stored_tokens.write_array(folder, f"{name}.lengths.npy", lengths)
+        name: prepared_text.write_array(folder, f"{name}.lengths.npy", lengths)
         for name, lengths in manifest.lengths.items()
     }
-    stored_tokens.save(folder, KIND, VOCABULARY, manifest, {**about, "lengths_sha256": lengths})
+    prepared_text.save(folder, KIND, VOCABULARY, manifest, {**about, "lengths_sha256": lengths})

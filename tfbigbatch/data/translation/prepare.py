@@ -15,12 +15,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from tfbigbatch.data import stored_tokens, text_files, text_preparation
+from tfbigbatch.data import prepared_text, text_files
+from tfbigbatch.data.prepared_text import TextPreparation
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import shards, tfrecord
 from tfbigbatch.data.records.preparation import check_options, option
 from tfbigbatch.data.records.shards import Shard
-from tfbigbatch.data.text_preparation import TextPreparation
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.data.translation.vocabulary import Vocabulary, normalised
@@ -198,7 +198,7 @@ class Texts(TextPreparation):
 
     def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
         assert self.vocabulary is not None
-        counts = text_preparation.sums(results, _COUNTS)
+        counts = prepared_text.sums(results, _COUNTS)
         if not counts["train"]["pairs"]:
             raise InputError(
                 "Every training pair was left out: see --max_length and --max_ratio, and look at the texts."
@@ -245,7 +245,7 @@ def _records(
     shard: Shard, vocabulary: Vocabulary, options: Options, counts: dict[str, int], tick: Callable[[], None]
 ) -> Iterator[list[bytes]]:
     """Serialized examples, a list for each grain of lines; updates the counts."""
-    content, lengths, width = shard.content, [], stored_tokens.id_type(len(vocabulary))
+    content, lengths, width = shard.content, [], prepared_text.id_type(len(vocabulary))
     both = [text_files.lines(*at, content.first, content.lines) for at in zip(content.pair, content.offsets)]
     for _ in range(0, content.lines, GRAIN):
         sides = [vocabulary.ids(list(map(normalised, itertools.islice(side, GRAIN)))) for side in both]

@@ -7,7 +7,6 @@ restores any `normalised` line exactly.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import itertools
 from collections.abc import Iterable
@@ -79,11 +78,6 @@ class Vocabulary:
     def content(self) -> bytes:
         """Content of the model file."""
         return self._model
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the model, in hexadecimal."""
-        return hashlib.sha256(self._model).hexdigest()
 
     def ids(self, lines: list[str]) -> list[list[int]]:
         """The ids of some `normalised` lines, without BEGIN and END."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import glob
+import hashlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -94,7 +95,7 @@ class Indexing(preparation.Preparation):
         # A file may be empty.
         self._shapes = shapes_of(next((path for path in paths if os.path.getsize(path)), paths[0]))
         rows = [(os.path.basename(path), os.path.getsize(path)) for path in paths]
-        kept = {"vocabulary": self._vocabulary.digest}
+        kept = {"vocabulary": hashlib.sha256(self._vocabulary.content).hexdigest()}
         self.fingerprint = preparation.fingerprint(source, "TFRecords with masks", kept, [], rows)
 
     @property

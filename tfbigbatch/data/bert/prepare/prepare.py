@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data import stored_tokens, text_preparation
+from tfbigbatch.data import prepared_text
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import corpus, existing, sequences, vocabulary
 from tfbigbatch.data.bert.prepare.corpus import Documents
+from tfbigbatch.data.prepared_text import TextPreparation
 from tfbigbatch.data.records import counter_random, preparation, shards
 from tfbigbatch.data.records.preparation import check_options, option
 from tfbigbatch.data.records.shards import Shard
-from tfbigbatch.data.text_preparation import TextPreparation
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 from tfbigbatch.errors import InputError
 
@@ -143,7 +143,7 @@ class Text(TextPreparation):
 
     def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
         assert self.vocabulary is not None
-        options, counts = self.options, text_preparation.sums(results, _COUNTS)
+        options, counts = self.options, prepared_text.sums(results, _COUNTS)
         for of_split in counts.values():
             positions = of_split["sequences"] * options.max_seq_length
             of_split["padding"] = 1 - of_split["sequence_tokens"] / positions if positions else 0.0
@@ -192,7 +192,7 @@ def _records(
     shard: Shard, tokenizer: Tokenizer, options: Options, counts: dict[str, int], tick: Callable[[], None]
 ) -> Iterator[list[bytes]]:
     """Serialized examples, a list for each block of documents; updates the counts."""
-    documents, id_type = shard.content, stored_tokens.id_type(len(tokenizer.vocabulary))
+    documents, id_type = shard.content, prepared_text.id_type(len(tokenizer.vocabulary))
     ends = np.cumsum(documents.length)
     blocks = min(len(documents), -(-int(ends[-1]) // _BLOCK_BYTES))
     for block, (first, last) in enumerate(shards.portions(ends, blocks)):

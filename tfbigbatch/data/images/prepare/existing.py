@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfbigbatch.data import text_files
 from tfbigbatch.data.images import manifest as image_manifest
-from tfbigbatch.data.images.prepare import layouts
 from tfbigbatch.data.records import preparation, tfrecord
 from tfbigbatch.errors import InputError
 
@@ -115,7 +115,7 @@ def classes_of(found: Mapping[int, str], keys: Keys, folder: str) -> tuple[tuple
     # The standard records count from 1; a set with label 0 counts from 0.
     first, last = 0 if not keys.synset or 0 in found else 1, max(found)
     path = os.path.join(folder, _CLASSES)
-    names = layouts.text_of(path).splitlines() if os.path.isfile(path) else []
+    names = text_files.read(path).splitlines() if os.path.isfile(path) else []
     if not names and last <= _LARGEST_LABEL:
         names = [found.get(label) or str(label) for label in range(first, last + 1)]
     if min(found) < first or last >= first + len(names):

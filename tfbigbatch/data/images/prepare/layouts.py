@@ -13,7 +13,7 @@ import numpy as np
 from tfbigbatch.data import text_files
 from tfbigbatch.data.records import preparation
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import read_bytes, reading_errors
+from tfbigbatch.utils.files import reading_errors
 
 UNDERSTOOD = """Understood are folders of
   train/CLASS/*.jpg, and validation images in the same shape in validation/ or val/
@@ -174,17 +174,6 @@ def order(names: Sequence[str], seed: int, purpose: str) -> np.ndarray:
     return np.array(sorted(range(len(names)), key=digests.__getitem__), np.int64)
 
 
-def text_of(path: str) -> str:
-    """The text of a file.
-
-    Raises:
-      ValueError: it cannot be read, or is not UTF-8.
-    """
-    with reading_errors(path):
-        content = read_bytes(path)
-    return text_files.decoded(content, path).replace("\r\n", "\n")
-
-
 def labels_of(path: str, names: Sequence[str], numbers: Mapping[str, int]) -> np.ndarray:
     """The label of each image, by a file.
 
@@ -200,7 +189,7 @@ def labels_of(path: str, names: Sequence[str], numbers: Mapping[str, int]) -> np
     Raises:
       ValueError: it cannot be read, the lines do not match the images, or a class is not one of `numbers`.
     """
-    lines = text_of(path).splitlines()
+    lines = text_files.read(path).splitlines()
     rows = [line.split("\t") if "\t" in line else line.split() for line in lines if line.strip()]
     if all(len(row) == 1 for row in rows):
         classes = [row[0].strip() for row in rows]

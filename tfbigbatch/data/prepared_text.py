@@ -1,4 +1,4 @@
-"""Common parts of prepared texts: the type of ids in records, and files beside the records, held to their digests.
+"""Prepared texts: the type of ids in records, files beside the records, held to their digests, and their preparation.
 
 One of these is train.token_counts.npy, int64 [vocabulary]: how often each token is to be predicted in training, for the
 initial bias of a model's output.
@@ -7,16 +7,19 @@ initial bias of a model's output.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import os
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from tfbigbatch.data.records import manifest as record_manifest
+from tfbigbatch.data.records import preparation
 from tfbigbatch.data.records.manifest import Split
+from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.records.tfrecord import RandomAccessReader
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
@@ -64,14 +67,12 @@ class PreparedText:
         return counts(self.splits["train"], self.targets, len(self.vocabulary))
 
 
-def counts(
-    split: Split, targets: Callable[[bytes], np.ndarray], vocabulary_size: int, most_records: int = _MOST_COUNTED
-) -> np.ndarray:
+def counts(split: Split, targets: Callable[[bytes], np.ndarray], vocabulary_size: int) -> np.ndarray:
     """The number of times that each id in [0, vocabulary_size) is a target in a split's records: int64.
 
-    Damaged records are left out, and so are other ids. Of more than `most_records` evenly spaced ones are read.
+    Damaged records are left out, and so are other ids. Of many records evenly spaced ones are read.
     """
-    numbers = np.unique(np.linspace(0, split.examples - 1, min(split.examples, most_records)).astype(np.int64))
+    numbers = np.unique(np.linspace(0, split.examples - 1, min(split.examples, _MOST_COUNTED)).astype(np.int64))
     reader, found = RandomAccessReader(split), np.zeros(vocabulary_size, np.int64)
     for start in range(0, len(numbers), _TOGETHER):
         parts = [np.zeros(0, np.int64)]
@@ -96,7 +97,7 @@ def load(
     Args:
       folder, kind: see record_manifest.load.
       vocabulary_file: its name in the folder.
-      vocabulary_of: function of its path; gives a vocabulary with `content` and `digest`.
+      vocabulary_of: function of its path; gives a vocabulary with `content`.
       build: function of the folder's path, the content of manifest.json and the attributes of PreparedText.
 
     Raises:
@@ -107,7 +108,7 @@ def load(
         record_manifest.check_types({"train": Split}, splits)
         path = os.path.join(folder, vocabulary_file)
         vocabulary = vocabulary_of(path)
-        check_vocabulary(path, vocabulary.digest, content["vocabulary_sha256"])
+        check_vocabulary(path, vocabulary.content, content["vocabulary_sha256"])
         counts = read_array(folder, COUNTS, content["token_counts_sha256"])
         return build(folder, content, {"vocabulary": vocabulary, "splits": splits, "stored_counts": counts})
 
@@ -129,7 +130,7 @@ def save(
     write(folder, vocabulary_file, manifest.vocabulary.content)
     fields = {
         **fields,
-        "vocabulary_sha256": manifest.vocabulary.digest,
+        "vocabulary_sha256": hashlib.sha256(manifest.vocabulary.content).hexdigest(),
         "vocabulary_size": len(manifest.vocabulary),
         "token_counts_sha256": write_array(folder, COUNTS, manifest.token_counts),
     }
@@ -165,11 +166,91 @@ def read_array(folder: str, name: str, digest: Any) -> np.ndarray:
     return array
 
 
-def check_vocabulary(path: str, found: str, expected: Any) -> None:
-    """Raises ValueError where a vocabulary's digest is not the expected one."""
-    if found != expected:
+def check_vocabulary(path: str, content: bytes, expected: Any) -> None:
+    """Raises ValueError where a vocabulary's SHA-256 is not the expected one."""
+    if hashlib.sha256(content).hexdigest() != expected:
         raise InputError(f"{path} is not the vocabulary that the text was prepared with: it has changed.")
 
 
 def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(f"{array.dtype.str} {array.shape}".encode() + array.tobytes()).hexdigest()
+
+
+class TextPreparation(preparation.Preparation):
+    """The preparation of texts in shards of ids. A subclass sets the class attributes.
+
+    Args:
+      source: path, whose name is the source's.
+      options: dataclass of flags, with `processes`, `overwrite` and `given`.
+      names, paths: of the texts.
+      contents: what else the result depends on; JSON.
+
+    Attributes:
+      vocabulary: the one to use; None until it is learnt.
+      vocabulary_path: its file in the folder's progress, for the workers.
+
+    Raises:
+      ValueError: a text is missing, or the given vocabulary cannot be used.
+    """
+
+    given: ClassVar[str]
+    """The option that is the path of a vocabulary."""
+    vocabulary_file: ClassVar[str]
+    vocabulary_of: Callable[[str], Any]
+    """The function of a path that loads a vocabulary with `content`."""
+    write: Callable[[str, Any, Shard, Callable[[], None]], dict[str, Any]]
+    """The function of (vocabulary_path, options, shard, tick) that writes a shard and gives its record."""
+
+    def __init__(
+        self, source: str, options: Any, names: Sequence[str], paths: Sequence[str], contents: Any = None
+    ) -> None:
+        self.options, self.paths = options, paths
+        given = getattr(options, self.given)
+        self.vocabulary = self.vocabulary_of(given) if given else None
+        kept = dataclasses.asdict(options)
+        for name in ("processes", "overwrite"):
+            del kept[name]
+        kept[self.given] = self.vocabulary and hashlib.sha256(self.vocabulary.content).hexdigest()
+        self.fingerprint = preparation.fingerprint(source, self.kind.what, kept, contents, rows_of(names, paths))
+
+    def prepare(self, folder: str, say: Callable[[str], object] = lambda line: None) -> tuple[dict[str, Any], bool]:
+        """`preparation.prepare` of this; the files do not depend on the number of processes."""
+        options = self.options
+        return preparation.prepare(self, folder, processes=options.processes, overwrite=options.overwrite, say=say)
+
+    @property
+    def function(self) -> Callable[[Any, Callable[[], None]], Any]:
+        return functools.partial(self.write, self.vocabulary_path, self.options)
+
+    def scanned(self, scan: Callable[[str, Callable[[], None]], Any], unit: str) -> dict[str, Any]:
+        """The results of `scan` by path."""
+        # Starting workers takes longer than scanning a small corpus.
+        several = self.options.processes if sum(map(os.path.getsize, self.paths)) > 100e6 else 1
+        return preparation.run(scan, self.paths, unit=unit, processes=several)
+
+    def set_vocabulary(self, folder: str, learn: Callable[[], Any]) -> None:
+        """Sets `vocabulary` and `vocabulary_path`: the given one, that of a command that was stopped, or a new one."""
+        name = f"{self.fingerprint['digest'][:16]}.{self.vocabulary_file}"
+        self.vocabulary_path = preparation.progress_path(folder, name)
+        if self.vocabulary or not os.path.exists(self.vocabulary_path):
+            content = (self.vocabulary or learn()).content
+            write(os.path.dirname(self.vocabulary_path), name, content)
+        self.vocabulary = self.vocabulary_of(self.vocabulary_path)
+
+
+def rows_of(names: Sequence[str], paths: Sequence[str]) -> list[tuple[str, int]]:
+    """(name, bytes) of each text, for a fingerprint; raises ValueError where one is missing."""
+    missing = [path for path in paths if not os.path.isfile(path)]
+    if missing:
+        raise InputError(f"{missing[0]}: no such file. Expected the path of a text.")
+    return list(zip(names, map(os.path.getsize, paths)))
+
+
+def sums(results: Mapping[Shard, dict[str, Any]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The sums of the shards' numbers of these names, by split."""
+    found: dict[str, dict[str, Any]] = {}
+    for shard, record in results.items():
+        of_split = found.setdefault(shard.split, dict.fromkeys(names, 0))
+        for name in names:
+            of_split[name] += record[name]
+    return found
