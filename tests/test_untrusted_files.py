@@ -27,7 +27,7 @@ from tfbigbatch.data.translation.vocabulary import Vocabulary as PieceVocabulary
 from tfbigbatch.errors import InputError
 from tfbigbatch.export import export_run
 from tfbigbatch.models import bert_checkpoints
-from tfbigbatch.reports import measurement_lines
+from tfbigbatch.reports import losses
 from tfbigbatch.reports.measured_run import training_loss
 from tfbigbatch.reports.report import Report
 from tfbigbatch.runs import checkpoint_files
@@ -226,7 +226,7 @@ def test_a_file_of_a_run_is_a_regular_one(run, name, kind):
 
 
 READERS = {
-    "results": lambda path: measurement_lines.read(path, dict, command="explain"),
+    "results": lambda path: losses.read_lines(path, dict, command="explain"),
     "results cache": ResultsCache,
     "a checked step": lambda path: plan.read_check(path),
     "an array": files.read_array,

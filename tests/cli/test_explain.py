@@ -13,7 +13,7 @@ RUNS = [
 
 
 def test_tables_and_figures_are_drawn_from_the_file(tmp_path):
-    losses.write(str(tmp_path / "made.jsonl"), RUNS)
+    losses.write_lines(str(tmp_path / "made.jsonl"), map(losses.RunLoss.to_json, RUNS))
     outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made")
     assert outcome.returncode == 0, outcome.stderr
     text = (tmp_path / "made.md").read_text()

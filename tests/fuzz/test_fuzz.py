@@ -655,6 +655,10 @@ def nothing(folder):
     """The reader writes its own files."""
 
 
+def read_lines_of(measurement):
+    return lambda folder, _: losses.read_lines(str(folder / "lines.jsonl"), measurement, command="any")
+
+
 FINE, ANY = ("fine",), ()
 READERS = {
     "a report": Reader(make_run, read_run, "*.json*"),
@@ -662,10 +666,8 @@ READERS = {
     "a run that is resumed": Reader(make_run, resume_run),
     "rollbacks": Reader(make_rollbacks, read_rollbacks),
     "results that are kept": Reader(make_results_cache, read_results_cache),
-    "losses of runs": Reader(lines_of(LOSS), lambda folder, _: losses.read(str(folder / "lines.jsonl"))),
-    "branches of runs": Reader(
-        lines_of(BRANCH), lambda folder, _: critical_batch_report.read(str(folder / "lines.jsonl"))
-    ),
+    "losses of runs": Reader(lines_of(LOSS), read_lines_of(losses.RunLoss.from_json)),
+    "branches of runs": Reader(lines_of(BRANCH), read_lines_of(lambda line: critical_batch_report.Branch(**line))),
     "a checked TPU step": Reader(
         lambda folder: write_json(folder / "check.json", made_checks.fitting()), read_tpu_check
     ),

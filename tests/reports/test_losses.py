@@ -1,5 +1,6 @@
 """The losses of runs and their parts."""
 
+import functools
 import json
 import math
 
@@ -94,13 +95,14 @@ def test_names_are_unique():
 
 def test_the_file_keeps_the_runs_and_a_damaged_one_is_refused(tmp_path):
     path = str(tmp_path / "runs.jsonl")
-    assert losses.read(path) == []
+    read = functools.partial(losses.read_lines, path, losses.RunLoss.from_json, command="explain")
+    assert read() == []
     run = run_loss("large", 80, "uniform", None, losses=(5.0, float("nan")), held_out=math.inf)
-    losses.write(path, [run])
-    [again] = losses.read(path)
+    losses.write_lines(path, [run.to_json()])
+    [again] = read()
     assert again.curve.losses[0] == 5.0 and np.isnan(again.curve.losses[1])
     assert {**vars(again), "curve": None} == {**vars(run), "curve": None}
     for damaged in ('{"row": "large"}', json.dumps({**run.to_json(), "held_out": "low"})):
         (tmp_path / "runs.jsonl").write_text(damaged + "\n")
         with pytest.raises(ValueError, match="tfbigbatch explain wrote"):
-            losses.read(path)
+            read()

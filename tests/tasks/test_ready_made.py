@@ -188,7 +188,7 @@ def test_a_definition_that_cannot_be_used_is_refused(options, message):
     [
         ({"validation": (FEATURES, TARGETS)}, "its data is splits validation; expected {'train'"),
         ((FEATURES, TARGETS[:-1]), "arrays of different lengths: 20 features, 19 labels"),
-        ((FEATURES,), "1 parts; expected"),
+        ((FEATURES,), "of 1 parts; expected"),
         (([FEATURES, FEATURES], TARGETS), "2 features, 20 labels; .* give several arrays as a tuple"),
         (([[1.0], [1.0, 2.0]], [1, 2]), "features is list that is no array .* Pad sequences"),
         ((np.where(FEATURES == 4, np.nan, FEATURES), TARGETS), "1 values that are NaN or infinite, .* example 1;"),

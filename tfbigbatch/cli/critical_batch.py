@@ -27,7 +27,7 @@ from tfbigbatch import experiment, scaling, train
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import critical_batch_report as report
 from tfbigbatch.reports.figure_style import check_matplotlib
-from tfbigbatch.reports.losses import cross_entropy_of
+from tfbigbatch.reports.losses import cross_entropy_of, read_lines, write_lines
 from tfbigbatch.reports.report import make_folder
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES
@@ -68,7 +68,7 @@ def main(folders: Sequence[str]) -> None:
     make_folder(options.results)
     # For the figure, which is drawn at the end.
     check_matplotlib()
-    measured = report.read(f"{options.results}.jsonl")
+    measured = read_lines(f"{options.results}.jsonl", lambda fields: report.Branch(**fields), command="critical-batch")
     if folders:
         _measure(folders[0], measured)
     elif not measured:
@@ -138,7 +138,7 @@ def _run_branches(
                 at = (point.step, point.examples, point.epoch, point.learning_rate)
                 how = (options.rule, options.decay, run.fingerprint)
                 measured.append(report.Branch(*at, length, size, seed, loss, *how))
-        report.write(f"{options.results}.jsonl", measured)
+        write_lines(f"{options.results}.jsonl", map(vars, measured))
 
     if not (left := missing()):
         return

@@ -45,7 +45,7 @@ def main(folders: Sequence[str]) -> None:
     make_folder(options.results)
     check_matplotlib()
     path = f"{options.results}.jsonl"
-    runs = losses.read(path)
+    runs = losses.read_lines(path, RunLoss.from_json, command="explain")
     title, baseline = os.path.basename(options.results), None
     if folders or options.study:
         report = report_of(folders)
@@ -76,11 +76,11 @@ def _measured(report: Report, runs: list[RunLoss], path: str) -> list[RunLoss]:
 
             found = measured_run.measure(named, run, data_dir=options.data_dir)
             runs.append(found)
-            losses.write(path, runs)
+            losses.write_lines(path, map(RunLoss.to_json, runs))
             print(f"{shown}: training loss {found.train:.4f}, held-out loss {found.held_out:.4f}", flush=True)
     order = {named.name: place for place, named in enumerate(rows)}
     runs.sort(key=lambda run: (order.get(run.row, len(order)), run.seed))
-    losses.write(path, runs)
+    losses.write_lines(path, map(RunLoss.to_json, runs))
     return runs
 
 

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch import experiment
@@ -157,12 +157,6 @@ def versions(rows: Iterable[Row]) -> list[dict[str, str]]:
         if used and used not in found:
             found.append(used)
     return found
-
-
-def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The names of the fields in which flat dictionaries differ, sorted; an absent field counts as None."""
-    names = sorted({name for config in configs for name in config})
-    return [name for name in names if len({str(config.get(name)) for config in configs}) > 1]
 
 
 def _read(path: str, seed: int = 0) -> Run:

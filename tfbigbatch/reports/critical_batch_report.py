@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from tfbigbatch.reports import figure_style, measurement_lines
+from tfbigbatch.reports import figure_style
 from tfbigbatch.reports.table import Table
 from tfbigbatch.scaling.critical_batch import CriticalBatch, critical_batch
 
@@ -139,17 +139,3 @@ def figure(path: str, points: Sequence[Point], title: str, tolerance: float) -> 
             axes.set_ylabel(y)
             axes.grid(alpha=0.3)
             axes.legend(frameon=False, fontsize=8)
-
-
-def read(path: str) -> list[Branch]:
-    """The measurements in a file that `write` wrote; [] where there is none.
-
-    Raises:
-      ValueError: the file holds something else.
-    """
-    return measurement_lines.read(path, lambda fields: Branch(**fields), command="critical-batch")
-
-
-def write(path: str, measured: Iterable[Branch]) -> None:
-    """Writes a line for each measurement."""
-    measurement_lines.write(path, map(dataclasses.asdict, measured))

@@ -171,7 +171,8 @@ def _configs(rows: Sequence[Row]) -> Section:
     if len(rows) == 1:
         return Section("Configs")
     flat = [experiment.flat({**experiment.compared(row.config), "seed": None}) for row in rows]
-    fields = collect.differing(flat)
+    names = sorted({name for config in flat for name in config})
+    fields = [name for name in names if len({str(config.get(name)) for config in flat}) > 1]
     lines = [[row.name, *(str(config.get(field, "")) for field in fields)] for row, config in zip(rows, flat)]
     words = "The fields that differ; all others are equal in all runs."
     return Section("Configs", [words], [Table(["run", *fields], lines)])

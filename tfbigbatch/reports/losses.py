@@ -19,20 +19,24 @@ import collections
 import dataclasses
 import json
 import math
+import os
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
-from tfbigbatch.reports import measurement_lines
 from tfbigbatch.reports.collect import Row
+from tfbigbatch.utils.files import open_regular, write_text
 
 FREQUENCY = "frequency"
 CROSS_ENTROPY = "cross_entropy"
 _BIAS = "output_bias"
 # The part of a run over which the loss is averaged before it is compared: a single batch's crosses the line by chance.
 _SMOOTHED = 0.02
+T = TypeVar("T")
+# The types of fields that are checked when they are read.
+_KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "None": (type(None),)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,18 +131,53 @@ class RunLoss:
         return cls(**{**content, "curve": LossCurve(steps, losses)})
 
 
-def read(path: str) -> list[RunLoss]:
-    """The runs in a file that `write` wrote; [] where there is none.
+# ---- Files of measurements, a JSON object in each line, that a command resumes from ------------
+
+
+def read_lines(path: str, of_json: Callable[[dict[str, Any]], T], *, command: str) -> list[T]:
+    """The measurements in a file that `write_lines` wrote; [] where there is none.
+
+    Args:
+      path: of the file.
+      of_json: makes a measurement, a dataclass, of the content of a line.
+      command: that wrote the file, for the error.
 
     Raises:
-      ValueError: the file holds something else.
+      ValueError: the file holds something else, or a number or text of another type than the dataclass declares.
     """
-    return measurement_lines.read(path, RunLoss.from_json, command="explain")
+    if not os.path.exists(path):
+        return []
+    try:
+        with open_regular(path, encoding="utf-8") as file:
+            contents = [json.loads(line) for line in file]
+        return [
+            _checked(of_json({name: math.inf if value == "inf" else value for name, value in content.items()}))
+            for content in contents
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}: {error}). Expected the file that tfbigbatch {command} "
+            "wrote; name another, or move it away."
+        ) from None
 
 
-def write(path: str, runs: Iterable[RunLoss]) -> None:
-    """Writes a line for each run."""
-    measurement_lines.write(path, (run.to_json() for run in runs))
+def write_lines(path: str, contents: Iterable[Mapping[str, Any]]) -> None:
+    """Writes a line for each measurement; infinity as the string 'inf', since JSON has none."""
+    rows = ({name: "inf" if value == math.inf else value for name, value in content.items()} for content in contents)
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _checked(measurement: T) -> T:
+    """The measurement, if its numbers and texts are of the types that it declares, and whole ones of 64 bits."""
+    for field in dataclasses.fields(measurement):  # type: ignore[arg-type]
+        names = str(field.type).split(" | ")
+        value = getattr(measurement, field.name)
+        if not set(names) <= _KINDS.keys():
+            continue
+        kinds = tuple(kind for name in names for kind in _KINDS[name])
+        if type(value) not in kinds or (type(value) is int and not -(2**63) <= value < 2**63):
+            raise TypeError(f"{field.name} is {value!r:.50}, expected {field.type}")
+    return measurement
 
 
 def cross_entropy_of(metrics: Mapping[str, Any]) -> float:

@@ -77,7 +77,7 @@ def test_the_words_go_together_and_long_ones_are_passed_over():
     ids, firsts, lengths = sequences()
     may, begins = masking.words(ids, firsts, lengths, CONTINUES)
     draws = counter_random.draws(counter_random.keys(0, 0, np.arange(ROWS)), LENGTH)
-    chosen = masking.choose(may, begins, draws, max_predictions=9)
+    chosen = masking.choose(may, begins, draws, max_predictions=9, fraction=masking.MASKED_FRACTION)
     assert begins[:, 1].all() and may[begins].all()
     for row in range(200):
         starts = np.flatnonzero(begins[row])

@@ -186,10 +186,10 @@ def test_no_answer_wins_by_its_threshold(found):
 
 def test_logits_of_another_shape_or_not_finite_are_refused(found):
     start, end = logits(found)
-    with pytest.raises(ValueError, match=r"end logits of \[2, 11\]; expected \[3, 11\]"):
+    with pytest.raises(ValueError, match=r"end logits of \[2, 11\], or not finite; expected finite ones of \[3, 11\]"):
         squad.decode(found, start, end[:2])
     start[1, 3] = np.nan
-    with pytest.raises(ValueError, match="the start logits of window 1 are not finite .1 such windows"):
+    with pytest.raises(ValueError, match="start logits of .*, or not finite"):
         squad.decode(found, start, end)
     with pytest.raises(ValueError, match="n_best_size=0"):
         squad.decode(found, end, end, n_best_size=0)

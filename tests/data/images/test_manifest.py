@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tfbigbatch.data.images import manifest as image_manifest
-from tfbigbatch.data.images.manifest import Manifest, Split
+from tfbigbatch.data.images.manifest import Manifest
 from tfbigbatch.data.records import manifest as record_manifest
+from tfbigbatch.data.records.manifest import Split
 
 
 def saved(tmp_path):

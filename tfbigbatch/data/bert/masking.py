@@ -16,11 +16,7 @@ _REPLACED_BELOW, _RANDOM_BELOW = 0.8, 0.9
 
 
 def choose(
-    may: np.ndarray,
-    begins: np.ndarray,
-    order_draws: np.ndarray,
-    max_predictions: int,
-    fraction: float = MASKED_FRACTION,
+    may: np.ndarray, begins: np.ndarray, order_draws: np.ndarray, max_predictions: int, fraction: float
 ) -> np.ndarray:
     """The tokens to predict, bool [n, T].
 

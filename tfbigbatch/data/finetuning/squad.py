@@ -254,13 +254,11 @@ def decode(
     start_logits, end_logits = (np.asarray(logits, np.float64) for logits in (start_logits, end_logits))
     expected = windows.most_context.shape
     for name, logits in (("start", start_logits), ("end", end_logits)):
-        if logits.shape != expected:
+        if logits.shape != expected or not np.isfinite(logits).all():
             raise InputError(
-                f"{name} logits of {list(logits.shape)}; expected {list(expected)}, one row per window, in order."
+                f"{name} logits of {list(logits.shape)}, or not finite; expected finite ones of {list(expected)}, a "
+                "row per window, in order."
             )
-        wrong = np.flatnonzero(~np.isfinite(logits).all(axis=1))
-        if wrong.size:
-            raise InputError(f"the {name} logits of window {wrong[0]} are not finite ({wrong.size} such windows).")
     if n_best_size < 1 or max_answer_length < 1:
         raise InputError(
             f"n_best_size={n_best_size}, max_answer_length={max_answer_length}: expected 1 or more of both."

@@ -9,8 +9,6 @@ from typing import Any
 from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records.manifest import Split
 
-__all__ = ["KIND", "Manifest", "Split", "load", "save"]
-
 KIND = record_manifest.Kind(what="images", command="tfbigbatch prepare-imagenet --source=IMAGES --output_dir=PREPARED")
 _TYPES: dict[str, Any] = {
     "classes": list,

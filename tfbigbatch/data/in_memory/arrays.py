@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.data.records.manifest import check_minival
-from tfbigbatch.data.sources.by_index import ByIndex, Nest, nest_of, parts_of
+from tfbigbatch.data.sources.by_index import ByIndex, Nest, parts_of
 from tfbigbatch.errors import InputError
 
 
@@ -105,14 +105,7 @@ def of_parts(parts: tuple[Any, ...], source: str) -> Arrays:
     Raises:
       ValueError: as Arrays; or an array is ragged or of objects, or holds NaN or infinity.
     """
-    if len(parts) not in (2, 3):
-        raise InputError(
-            f"{source}: {len(parts)} parts; expected (features, labels) or (features, labels, weights). For an "
-            "autoencoder give the features twice."
-        )
-    features, labels, *weights = (
-        nest_of(part, f"{source}: {name}") for name, part in zip(("features", "labels", "weights"), parts)
-    )
+    features, labels, *weights = parts_of(parts, source)
     return Arrays(features, labels, _classes(labels), source, *weights)
 
 

@@ -15,7 +15,7 @@ import hashlib
 import json
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -267,11 +267,6 @@ def read(folder: str, kind: Kind) -> dict[str, Any] | None:
 def index_path(folder: str, split: str) -> str:
     """The path of a split's index."""
     return os.path.join(folder, f"{split}.index.npy")
-
-
-def paths(folder: str, splits: Iterable[str]) -> list[str]:
-    """The paths that `save` writes for some splits."""
-    return [os.path.join(folder, MANIFEST), *(index_path(folder, split) for split in splits)]
 
 
 def _split(folder: str, name: str, entry: dict[str, Any]) -> Split:

@@ -110,7 +110,8 @@ def prepare(
         tasks = job.tasks(folder, say)
         if before != job.fingerprint["digest"]:
             written = [task.path for task in tasks if isinstance(task, Shard)]
-            _claim(folder, job.fingerprint, [*manifest.paths(folder, job.splits), *written])
+            indexes = [manifest.index_path(folder, split) for split in job.splits]
+            _claim(folder, job.fingerprint, [os.path.join(folder, MANIFEST), *indexes, *written])
         results = run(job.function, tasks, size=job.size, unit=job.unit, processes=processes)
         job.save(folder, results, say)
         return manifest.read(folder, job.kind) or {}, False

@@ -192,8 +192,9 @@ def masked(mask: tf.Tensor, weights: Sequence[Nest]) -> Nest:
 def parts_of(given: Any, what: str) -> tuple[Nest, ...]:
     """(features, labels) or (features, labels, weights) of arrays; raises ValueError for something else."""
     if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
-        raise InputError(f"{what} is {type(given).__name__}; expected (features, labels), perhaps with weights.")
-    return tuple(nest_of(part, what) for part in given)
+        parts = f" of {len(given)} parts" if isinstance(given, (tuple, list)) else ""
+        raise InputError(f"{what} is {type(given).__name__}{parts}; expected (features, labels), perhaps with weights.")
+    return tuple(nest_of(part, f"{what}: {name}") for name, part in zip(("features", "labels", "weights"), given))
 
 
 def _dtype(array: np.ndarray) -> tf.DType:

@@ -117,16 +117,9 @@ def _is_keras_batches(split: Any) -> bool:
 
 
 def example_of(train: Dataset) -> tuple[Any, ...]:
-    """(features, labels) or (features, labels, weights) of one example: nests of tf.TensorSpec without the batch.
-
-    Raises:
-      ValueError: the dataset gives something else.
-    """
+    """(features, labels) or (features, labels, weights) of one example: nests of tf.TensorSpec without the batch."""
     batches = train.training_batches(tf.distribute.InputContext(), batch_size=1, seed=0, first_step=0, last_step=1)
-    element = batches.element_spec
-    if not isinstance(element, tuple) or len(element) not in (2, 3):
-        raise InputError(f"{train.source} gives {element}; expected (features, labels), perhaps with weights.")
-    return tf.nest.map_structure(lambda spec: tf.TensorSpec(spec.shape[1:], spec.dtype), element)
+    return tf.nest.map_structure(lambda spec: tf.TensorSpec(spec.shape[1:], spec.dtype), batches.element_spec)
 
 
 def shape_of(features: Any) -> Any:

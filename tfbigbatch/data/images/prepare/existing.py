@@ -13,6 +13,7 @@ import numpy as np
 from tfbigbatch.data import text_files
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.records import preparation, tfrecord
+from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.errors import InputError
 
 _NAME = re.compile(r"(.*-)?(train|validation)(\.tfrecords?)?-(?P<number>\d{5})-of-(?P<of>\d{5})(\.tfrecords?)?")
@@ -165,7 +166,7 @@ class Indexing(preparation.Preparation):
                     raise InputError(f"Label {label} has the classes {names[label]!r} and {name!r}.")
         classes, label_offset = classes_of(names, self._keys, os.path.dirname(self._records["train"][0]))
         splits = {
-            split: image_manifest.Split.of_files(split, paths, [results[path][0] for path in paths])
+            split: Split.of_files(split, paths, [results[path][0] for path in paths])
             for split, paths in self._records.items()
         }
         manifest = image_manifest.Manifest(classes, self._keys.image, self._keys.label, label_offset, splits)
