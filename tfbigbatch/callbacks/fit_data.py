@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from tfbigbatch.callbacks.streams import IteratorStream, NumberedStream, ReadAgainStream, Stream
 from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.in_memory.arrays import Arrays, nest_of, of_parts
+from tfbigbatch.data.in_memory.arrays import Arrays, of_parts
 from tfbigbatch.data.records import order
 from tfbigbatch.data.sources import splits
-from tfbigbatch.data.sources.by_index import ByIndex
+from tfbigbatch.data.sources.by_index import ByIndex, nest_of
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
 

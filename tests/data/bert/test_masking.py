@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from tfbigbatch.data.bert import masking
-from tfbigbatch.data.records import counter_random
 
 SIZE, MASK, ROWS, LENGTH = 1000, 4, 2000, 64
 CONTINUES = np.arange(SIZE) % 3 == 0
@@ -22,7 +21,7 @@ def sequences(rows=ROWS, shortest=10):
 
 def masked(ids, firsts, lengths, continues=None, most=LENGTH, epoch=0):
     may, begins = masking.words(ids, firsts, lengths, continues)
-    keys = counter_random.keys(7, epoch, np.arange(len(ids)))
+    keys = masking.keys_of(7, epoch, np.arange(len(ids)))
     return may, masking.mask(ids, may, begins, keys, max_predictions=most, mask_id=MASK, vocabulary_size=SIZE)
 
 
@@ -76,7 +75,7 @@ def test_each_token_is_as_likely():
 def test_the_words_go_together_and_long_ones_are_passed_over():
     ids, firsts, lengths = sequences()
     may, begins = masking.words(ids, firsts, lengths, CONTINUES)
-    draws = counter_random.draws(counter_random.keys(0, 0, np.arange(ROWS)), LENGTH)
+    draws = masking.numbers_of(masking.keys_of(0, 0, np.arange(ROWS)), LENGTH)
     chosen = masking.choose(may, begins, draws, max_predictions=9, fraction=masking.MASKED_FRACTION)
     assert begins[:, 1].all() and may[begins].all()
     for row in range(200):

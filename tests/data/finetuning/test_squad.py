@@ -107,6 +107,17 @@ def test_both_versions_are_read(tmp_path):
     assert squad.answer_texts(two) == {"a": ["Broncos of Denver", "Broncos"], "b": ["24-10"], "c": []}
 
 
+def test_some_of_the_articles_may_be_read(tmp_path):
+    path = made_squad.write(tmp_path / "squad.json")
+    content = json.loads((tmp_path / "squad.json").read_text())
+    again = json.loads(json.dumps(content["data"][0]).replace('"id": "', '"id": "2'))
+    (tmp_path / "squad.json").write_text(json.dumps({"data": [*content["data"], again]}))
+    assert [question.id for question in squad.read(path, 1)] == ["2a", "2b", "2c"]
+    assert [question.id for question in squad.read(path, 0, 1)] == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="holds no question in its articles 2 to the last"):
+        squad.read(path, 2)
+
+
 def questions(*entries):
     return {"data": [{"paragraphs": [{"context": "x", "qas": list(entries)}]}]}
 

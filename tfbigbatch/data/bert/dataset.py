@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfbigbatch.data.bert import masking
 from tfbigbatch.data.bert.manifest import NEXT_SENTENCE, OF_PREDICTIONS, OF_TOKENS, Manifest
-from tfbigbatch.data.records import counter_random, skip_bad
+from tfbigbatch.data.records import skip_bad
 from tfbigbatch.data.records.dataset import RecordDataset
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.errors import InputError
@@ -133,7 +133,7 @@ class BertRecords(RecordDataset):
         inputs, positions, labels, weights = masking.mask(
             ids,
             *masking.words(ids, first, sizes, self._continues),
-            counter_random.keys(seed, epochs, numbers),
+            masking.keys_of(seed, epochs, numbers),
             max_predictions=self._manifest.max_predictions_per_seq,
             mask_id=self._manifest.vocabulary.mask,
             vocabulary_size=len(self._manifest.vocabulary),

@@ -2,17 +2,23 @@
 
 In NumPy, for records with static masks and for batches with dynamic ones (Liu et al. 2019, section 4.1): TensorFlow's
 operations would take twice the processor time.
+
+Random numbers are counter-based, a pure function of (key, index). A stream has a key of 64 bits, and its numbers are
+SplitMix64's (Steele, Lea and Flood 2014): the finaliser of key + (i + 1) * golden ratio.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from tfbigbatch.data.records import counter_random
+import numpy as np
 
 MASKED_FRACTION = 0.15
 # Of the tokens chosen: 80% become [MASK], 10% a random token of the vocabulary, 10% stay.
 _REPLACED_BELOW, _RANDOM_BELOW = 0.8, 0.9
+_GOLDEN, _64_BITS = 0x9E3779B97F4A7C15, (1 << 64) - 1
+# Numbers of so many bits are exact in float32.
+_BITS = 24
 
 
 def choose(
@@ -32,7 +38,7 @@ def choose(
     word = np.where(may, np.cumsum(may & begins, axis=1) - 1, 0)
     places = np.arange(rows)[:, None] * length + word
     sizes: np.ndarray = np.bincount(places[may], minlength=rows * length).reshape(rows, length)
-    ranks = np.where(sizes > 0, order_draws, 1 << counter_random.BITS)
+    ranks = np.where(sizes > 0, order_draws, 1 << _BITS)
     # Ranks made unique by position, so that the fastest sort gives the order of a stable one.
     order: np.ndarray = np.argsort(ranks * length + np.arange(length), axis=1)
     sizes = np.take_along_axis(sizes, order, axis=1)
@@ -67,7 +73,7 @@ def mask(
       ids: integer [n, T].
       may: bool [n, T], the maskable tokens; the first, [CLS], is not.
       begins: bool [n, T], those that begin a word; the tokens up to the next one are masked together.
-      keys: uint64 [n], of `counter_random.keys`; they determine the masks.
+      keys: uint64 [n], of `keys_of`; they determine the masks.
       max_predictions: P.
       mask_id: id of [MASK].
       vocabulary_size: random tokens are in [0, vocabulary_size).
@@ -77,15 +83,15 @@ def mask(
       (inputs, positions, labels, weights): int64 [n, T], int64 [n, P], int64 [n, P] and float32 [n, P]; the
       positions increase, and unused ones of the P = max_predictions are 0.
     """
-    length, unit = ids.shape[1], 1 << counter_random.BITS
-    draws = counter_random.draws(keys, length + 2 * max_predictions)
+    length, unit = ids.shape[1], 1 << _BITS
+    draws = numbers_of(keys, length + 2 * max_predictions)
     order_draws, kinds, others = np.split(draws, [length, length + max_predictions], axis=1)
     chosen = choose(may, begins, order_draws, max_predictions, fraction)
     there = np.arange(max_predictions) < chosen.sum(axis=1)[:, None]
     positions = np.zeros(there.shape, np.int64)
     positions[there] = np.nonzero(chosen)[1]
     before = np.take_along_axis(ids, positions, axis=1).astype(np.int64)
-    other = others * vocabulary_size >> counter_random.BITS
+    other = others * vocabulary_size >> _BITS
     after = np.where(kinds < int(_RANDOM_BELOW * unit), other, before)
     after = np.where(kinds < int(_REPLACED_BELOW * unit), mask_id, after)
     inputs = ids.astype(np.int64)
@@ -115,3 +121,30 @@ def words(
     before = np.pad(may, [(0, 0), (1, 0)])[:, :-1]
     # A text that begins within a word: the rest of it counts as a word.
     return may, may & ~(continues[ids] & before)
+
+
+def splitmix64(value: Any) -> np.ndarray:
+    """SplitMix64's finaliser of uint64, an array of any shape."""
+    value = np.asarray(value, np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
+    return value ^ (value >> np.uint64(31))
+
+
+def keys_of(seed: int, epoch: Any, numbers: Any) -> np.ndarray:
+    """A key for each record of an epoch of a run: uint64 [n].
+
+    Args:
+      seed: the run's, any int.
+      epoch: an integer, or an integer array of [n].
+      numbers: integer array of [n].
+    """
+    run = splitmix64([((seed + 1) * _GOLDEN) & _64_BITS])
+    of_epoch = splitmix64(run + (np.asarray(epoch, np.int64) + 1).astype(np.uint64))
+    return splitmix64(of_epoch + np.asarray(numbers).astype(np.int64).astype(np.uint64))
+
+
+def numbers_of(keys: np.ndarray, count: int) -> np.ndarray:
+    """`count` numbers for each key: int64 [n, count], uniform in [0, 2^24)."""
+    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
+    return (splitmix64(keys[:, None] + steps) >> np.uint64(64 - _BITS)).astype(np.int64)

@@ -43,18 +43,19 @@ class Question:
     impossible: bool = False
 
 
-def read(path: str) -> list[Question]:
+def read(path: str, first_article: int = 0, last_article: int | None = None) -> list[Question]:
     """The questions of a SQuAD file, in file order.
 
     Args:
       path: JSON file of version 1.1 or 2.
+      first_article, last_article: read the articles [first, last) only; None: to the end.
 
     Raises:
-      ValueError: the file cannot be read, has another structure, has no question, or repeats an id.
+      ValueError: the file cannot be read, has another structure, has no question in this range, or repeats an id.
     """
     content, questions = files.read_json(path), []
     try:
-        for article in content["data"]:
+        for article in content["data"][first_article:last_article]:
             for paragraph in article["paragraphs"]:
                 questions += [_question(paragraph["context"], entry) for entry in paragraph["qas"]]
     # OverflowError: Python's JSON reader accepts infinity.
@@ -65,7 +66,7 @@ def read(path: str) -> list[Question]:
             "'context' and 'qas', each with 'id', 'question' and 'answers' of 'text' and 'answer_start'."
         ) from None
     if not questions:
-        raise InputError(f"{path} holds no question.")
+        raise InputError(f"{path} holds no question in its articles {first_article} to {last_article or 'the last'}.")
     [(most, count)] = collections.Counter(question.id for question in questions).most_common(1)
     if count > 1:
         raise InputError(f"{path}: question id {most!r} occurs {count} times; ids must be unique.")

@@ -16,15 +16,14 @@ from tfbigbatch.data.records.order import HostSlice, RecordOrder
 from tfbigbatch.data.records.skip_bad import BadRecords, map_records
 
 
-class RecordDataset(Dataset):
-    """One split of a prepared dataset. A subclass defines `examples` and `contents`.
+class SplitDataset(Dataset):
+    """One split of a prepared dataset.
 
     A damaged record becomes an example with weight 0 in the same position: no other example, and no later batch,
     changes.
 
     Args:
       split: of the manifest.
-      shuffle_window: records that are shuffled together, and held in memory.
       max_bad_share: the largest fraction of the split's records that may be bad.
       threads: of the private pool that makes examples; None for as many as the machine has cores.
 
@@ -32,23 +31,38 @@ class RecordDataset(Dataset):
       bad: BadRecords of the split.
     """
 
+    def __init__(self, split: Split, *, max_bad_share: float = 0.0001, threads: int | None = None) -> None:
+        self._split, self._threads = split, threads or os.cpu_count()
+        self.bad = BadRecords(split, max_fraction=max_bad_share)
+        self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
+        self._options = tf.data.Options()
+        self._options.threading.private_threadpool_size = self._threads
+        # Calls run in parallel, not the parts of one.
+        self._options.threading.max_intra_op_parallelism = 1
+        self._options.deterministic = True
+
+    def __len__(self) -> int:
+        return self._split.examples
+
+    def examples_in_epoch(self, batch_size: int) -> int:
+        return len(self)
+
+
+class RecordDataset(SplitDataset):
+    """A split of which records are shuffled by chunks and windows. A subclass defines `examples` and `contents`.
+
+    Args:
+      split, **options: see `SplitDataset`.
+      shuffle_window: records that are shuffled together, and held in memory.
+    """
+
     most_at_once: ClassVar[int | None] = None
     """The most records of a call of `examples`; None for whole batches."""
 
-    def __init__(
-        self,
-        split: Split,
-        *,
-        shuffle_window: int,
-        max_bad_share: float = 0.0001,
-        threads: int | None = None,
-    ) -> None:
-        self._split = split
+    def __init__(self, split: Split, *, shuffle_window: int, **options: Any) -> None:
+        super().__init__(split, **options)
         self._shuffle_window = shuffle_window
-        self._threads = threads or os.cpu_count()
         self._reader = reader.RecordReader(split.files, split.counts, split.offsets)
-        self.bad = BadRecords(split, max_fraction=max_bad_share)
-        self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
 
     def examples(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None) -> Any:
         """(features, labels, weights) of some records.
@@ -59,12 +73,6 @@ class RecordDataset(Dataset):
           seed: the run's; None in evaluation.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no examples().")
-
-    def __len__(self) -> int:
-        return self._split.examples
-
-    def examples_in_epoch(self, batch_size: int) -> int:
-        return len(self)
 
     def training_batches(
         self, context: tf.distribute.InputContext, *, batch_size: int, seed: int, first_step: int, last_step: int
@@ -94,11 +102,6 @@ class RecordDataset(Dataset):
         size = batch_size // context.num_replicas_in_sync
         count = steps * (context.num_replicas_in_sync // context.num_input_pipelines)
         group = size if self.most_at_once is None else math.gcd(size, self.most_at_once)
-        options = tf.data.Options()
-        options.threading.private_threadpool_size = self._threads
-        # Calls run in parallel, not the parts of one.
-        options.threading.max_intra_op_parallelism = 1
-        options.deterministic = True
         report = self.bad.reporter()
 
         def made(*parts: tf.Tensor) -> Any:
@@ -118,4 +121,4 @@ class RecordDataset(Dataset):
                 return tf.nest.map_structure(lambda each: tf.reshape(each, [size, *each.shape[2:]]), parts)
 
             batches = batches.batch(size // group, drop_remainder=True).map(joined)
-        return batches.prefetch(2).with_options(options)
+        return batches.prefetch(2).with_options(self._options)

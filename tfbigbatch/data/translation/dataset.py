@@ -1,23 +1,20 @@
 """Sentence pairs in TFRecord files as a Dataset: batches of a few static shapes.
 
-Each host computes the global batches from the lengths, which it keeps in memory, and reads its slice of them. A damaged
-record becomes a pair with weight 0 in the same position.
+Each host computes the global batches from the lengths, which it keeps in memory, and reads its slice of them.
 """
 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.records import skip_bad, tfrecord
+from tfbigbatch.data.records.dataset import SplitDataset
 from tfbigbatch.data.records.manifest import Split
-from tfbigbatch.data.records.skip_bad import BadRecords
 from tfbigbatch.data.translation import length_buckets
 from tfbigbatch.data.translation.length_buckets import BucketOrder
 from tfbigbatch.data.translation.manifest import SIDES, Manifest
@@ -25,7 +22,7 @@ from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.errors import InputError
 
 
-class TranslationRecords(Dataset):
+class TranslationRecords(SplitDataset):
     """One split of prepared sentence pairs.
 
     Training batches are (features, labels, weights), n = batch_size / replicas pairs padded to the last shape (S, T):
@@ -43,42 +40,28 @@ class TranslationRecords(Dataset):
       manifest: of the prepared folder.
       most_shapes: maximum number of shapes; those of the least padding are chosen.
       block: batches over which pairs are sorted by bucket; see `BucketOrder`.
-      max_bad_share: the largest fraction of the split's records that may be bad.
-      threads: of the private pool that parses; None for as many as the machine has cores.
+      **options: see `SplitDataset`.
 
     Attributes:
       shapes: (S, T) of each bucket in increasing order, END or BEGIN included; the last one fits every pair.
-      bad: skip_bad.BadRecords of the split.
 
     Raises:
       ValueError: an argument is out of range.
     """
 
     def __init__(
-        self,
-        split: Split,
-        manifest: Manifest,
-        *,
-        most_shapes: int = 5,
-        block: int = 50,
-        max_bad_share: float = 0.0001,
-        threads: int | None = None,
+        self, split: Split, manifest: Manifest, *, most_shapes: int = 5, block: int = 50, **options: Any
     ) -> None:
         if block < 1:
             raise InputError(f"block={block}: expected 1 or more batches.")
-        self._split, self._manifest = split, manifest
+        super().__init__(split, **options)
+        self._manifest = manifest
         # END counts; the settings leave room for it in uint16.
         self._lengths = manifest.lengths[split.name] + np.uint16(1)
         self.shapes = length_buckets.choose(self._lengths, most_shapes)
         self._buckets = length_buckets.buckets_of(self._lengths, self.shapes)
         self._block = block
-        self._threads = threads or os.cpu_count()
         self._reader = tfrecord.RandomAccessReader(split)
-        self.bad = BadRecords(split, max_fraction=max_bad_share)
-        self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
-
-    def __len__(self) -> int:
-        return self._split.examples
 
     @property
     def contents(self) -> str:
@@ -92,9 +75,6 @@ class TranslationRecords(Dataset):
     def tokens_per_example(self) -> float:
         """Mean number of target tokens in a pair, with END and without padding."""
         return float(self._lengths[:, 1].mean())
-
-    def examples_in_epoch(self, batch_size: int) -> int:
-        return len(self)
 
     @property
     def batch_slices(self) -> list[Callable[[Any], Any]]:
@@ -134,11 +114,6 @@ class TranslationRecords(Dataset):
     ) -> tf.data.Dataset:
         """This worker's per-replica batches, from the record numbers of global ones, int64 [batch_size]."""
         skip_bad.check_is_local(self.source)
-        options = tf.data.Options()
-        options.threading.private_threadpool_size = self._threads
-        # Parallelism is over batches, not within one.
-        options.threading.max_intra_op_parallelism = 1
-        options.deterministic = True
         replicas = context.num_replicas_in_sync // context.num_input_pipelines
         size = batch_size // context.num_replicas_in_sync
         begin = context.input_pipeline_id * replicas * size
@@ -154,7 +129,7 @@ class TranslationRecords(Dataset):
             numbers.flat_map(parts)
             .map(self._batch, num_parallel_calls=self._threads, deterministic=True)
             .prefetch(2)
-            .with_options(options)
+            .with_options(self._options)
         )
 
     def _batch(self, numbers: tf.Tensor, bucket: tf.Tensor) -> Any:

@@ -15,10 +15,11 @@ import numpy as np
 
 from tfbigbatch.data import prepared_text
 from tfbigbatch.data.bert import manifest as bert_manifest
+from tfbigbatch.data.bert import masking
 from tfbigbatch.data.bert.prepare import corpus, existing, sequences, vocabulary
 from tfbigbatch.data.bert.prepare.corpus import Documents
 from tfbigbatch.data.prepared_text import TextPreparation
-from tfbigbatch.data.records import counter_random, preparation, shards
+from tfbigbatch.data.records import preparation, shards
 from tfbigbatch.data.records.preparation import check_options, option
 from tfbigbatch.data.records.shards import Shard
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
@@ -171,7 +172,7 @@ def held_out(count: int, options: Options) -> np.ndarray:
     size = max(round(0.01 * count), min(10, count // 10)) if fraction is None else round(fraction * count)
     if fraction != 0 and count > 1:
         size = min(max(1, size), count - 1)
-        held[np.argsort(counter_random.keys(options.seed, -1, np.arange(count)), kind="stable")[:size]] = True
+        held[np.argsort(masking.keys_of(options.seed, -1, np.arange(count)), kind="stable")[:size]] = True
     return held
 
 
