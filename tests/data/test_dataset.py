@@ -13,6 +13,7 @@ import tfbigbatch.data
 from tests.data.bert import test_dataset as bert_sets
 from tests.data.translation import test_dataset as translation_pairs
 from tests.helpers.datasets import made_images
+from tests.helpers.datasets.compared import on_host
 from tfbigbatch.data.bert import fake as fake_bert
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.dataset import Dataset
@@ -21,7 +22,7 @@ from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.data.language_model import corpus as words
 from tfbigbatch.data.language_model.contiguous_batches import Streams
-from tfbigbatch.data.records.dataset import RecordDataset
+from tfbigbatch.data.records.dataset import RecordDataset, SplitDataset
 from tfbigbatch.data.records.order import HostSlice
 from tfbigbatch.data.sources import image_folder as image_folders
 from tfbigbatch.data.sources.by_index import ByIndex, Indexable
@@ -196,10 +197,6 @@ def evaluation(case, *, workers=1, worker=0, replicas=1):
     return case.made[key]
 
 
-def on_host(batches):
-    return [tf.nest.map_structure(lambda tensor: tensor.numpy(), batch) for batch in batches]
-
-
 def equal(one, two):
     """Whether two lists of batches have the same bits."""
     same = tf.nest.map_structure(np.array_equal, one, two)
@@ -209,7 +206,7 @@ def equal(one, two):
 def test_every_class_of_the_package_that_is_a_dataset_has_a_case():
     for module in pkgutil.walk_packages(tfbigbatch.data.__path__, "tfbigbatch.data."):
         importlib.import_module(module.name)
-    covered = {ByIndex, RecordDataset, Indexable, ImageFolder, TfDataExamples}
+    covered = {ByIndex, SplitDataset, RecordDataset, Indexable, ImageFolder, TfDataExamples}
     covered |= {Arrays, Streams, ImageRecords, BertRecords, TranslationRecords}
     found, left = set(), [Dataset]
     while left:

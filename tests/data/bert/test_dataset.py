@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.helpers.datasets import made_records
+from tests.helpers.datasets.compared import train
 from tfbigbatch.data import tokenizer
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
@@ -42,15 +42,6 @@ def manifest(tmp_path_factory):
 
 def records_of(manifest, **options):
     return BertRecords(manifest.splits["train"], manifest, **{"shuffle_window": 50, "threads": 2, **options})
-
-
-def on_host(batches):
-    return [tf.nest.map_structure(lambda tensor: tensor.numpy(), batch) for batch in batches]
-
-
-def train(data, first=0, last=14, *, seed=0, host=0, hosts=1, replicas=None):
-    context = tf.distribute.InputContext(hosts, host, replicas or hosts)
-    return on_host(data.training_batches(context, batch_size=BATCH, seed=seed, first_step=first, last_step=last))
 
 
 @pytest.fixture(scope="module")

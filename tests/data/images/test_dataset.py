@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.datasets import made_images
+from tests.helpers.datasets.compared import train
 from tfbigbatch.data.images.dataset import ImageRecords
 
 COUNTS = (30, 7, 64, 26)
@@ -20,12 +21,6 @@ def images_of(split, **options):
         pytest.importorskip("cv2")
     options = {"image_size": 32, "shuffle_window": 50, "threads": 2, **options}
     return ImageRecords(split, made_images.manifest_of(train=split), **options)
-
-
-def train(images, first=0, last=16, *, seed=0, host=0, hosts=1, replicas=None):
-    context = tf.distribute.InputContext(hosts, host, replicas or hosts)
-    batches = images.training_batches(context, batch_size=BATCH, seed=seed, first_step=first, last_step=last)
-    return [tuple(part.numpy() for part in batch) for batch in batches]
 
 
 def numbers_in(batches):
@@ -53,14 +48,14 @@ def bands(tmp_path_factory):
 @pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 13])
 @pytest.mark.parametrize("resizer", ["tensorflow", pytest.param("opencv", marks=pytest.mark.slow)])
 def test_a_resumed_run_sees_the_same_bits(bands, step, resizer):
-    whole = train(images_of(bands, resizer=resizer))
+    whole = train(images_of(bands, resizer=resizer), 0, 16)
     equal(train(images_of(bands, resizer=resizer), step, 16), whole[step:])
     equal(train(images_of(bands, resizer=resizer), step, step + 1), whole[step : step + 1])
 
 
 @pytest.mark.slow
 def test_crops_differ_from_image_to_image_and_from_epoch_to_epoch(bands):
-    images = np.concatenate([images for images, _, _ in train(images_of(bands))])
+    images = np.concatenate([images for images, _, _ in train(images_of(bands), 0, 16)])
     # Some differ in height alone, which the bands do not show.
     assert len(np.unique(images.reshape(len(images), -1), axis=0)) > 0.85 * len(images)
     # About half are flipped: the brighter side is on the left.
@@ -91,7 +86,7 @@ def damaged(tmp_path):
 @pytest.mark.parametrize("resizer", ["tensorflow", pytest.param("opencv", marks=pytest.mark.slow)])
 def test_a_bad_record_weighs_nothing_and_costs_no_other(damaged, caplog, resizer):
     images = images_of(damaged, max_bad_share=0.1, resizer=resizer)
-    batches = train(images)
+    batches = train(images, 0, 16)
     weights = np.concatenate([weights for _, _, weights in batches])
     numbers, labels = numbers_in(batches), np.concatenate([labels for _, labels, _ in batches])
     np.testing.assert_array_equal(labels[weights == 1], numbers[weights == 1] % made_images.CLASSES)

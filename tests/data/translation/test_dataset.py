@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.datasets import translation_sets
+from tests.helpers.datasets.compared import on_host, train
 from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.dataset import TranslationRecords
@@ -34,15 +35,6 @@ def manifest(tmp_path_factory):
 def records_of(manifest, **options):
     options = {"most_shapes": 3, "block": 5, "threads": 2, **options}
     return TranslationRecords(next(iter(manifest.splits.values())), manifest, **options)
-
-
-def on_host(batches):
-    return [tf.nest.map_structure(lambda tensor: tensor.numpy(), batch) for batch in batches]
-
-
-def train(data, first=0, last=14, *, seed=0, host=0, hosts=1, replicas=None, batch_size=BATCH):
-    context = tf.distribute.InputContext(hosts, host, replicas or hosts)
-    return on_host(data.training_batches(context, batch_size=batch_size, seed=seed, first_step=first, last_step=last))
 
 
 @pytest.fixture(scope="module")

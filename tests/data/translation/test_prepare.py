@@ -1,8 +1,6 @@
 """From parallel texts to a prepared folder, and what its records hold."""
 
-import glob
 import gzip
-import hashlib
 import os
 
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.datasets import translation_sets
+from tests.helpers.datasets.compared import digests
 from tests.helpers.datasets.translation_sets import pair, prepared, sentence, write
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation import manifest as translation_manifest
@@ -18,14 +17,6 @@ from tfbigbatch.data.translation.vocabulary import normalised
 from tfbigbatch.errors import Preempted
 
 pytest.importorskip("sentencepiece")
-
-
-def digests(folder):
-    found = {}
-    for path in glob.glob(os.path.join(folder, "*.*")) + glob.glob(os.path.join(folder, "*-of-*")):
-        with open(path, "rb") as file:
-            found[os.path.basename(path)] = hashlib.sha256(file.read()).hexdigest()
-    return found
 
 
 def pairs_of(folder, split="train"):

@@ -2,8 +2,6 @@
 
 import collections
 import dataclasses
-import glob
-import hashlib
 import os
 
 import numpy as np
@@ -12,6 +10,7 @@ import tensorflow as tf
 
 from tests.helpers.datasets import bert_sets
 from tests.helpers.datasets.bert_sets import TOKENS, plain, prepared
+from tests.helpers.datasets.compared import digests
 from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.dataset import BertRecords
@@ -22,14 +21,6 @@ from tfbigbatch.data.records import tfrecord
 DATA = os.environ.get("TFBIGBATCH_DATA", "data")
 TEXT = plain(60)
 SHORT = {"max_seq_length": 32, "max_predictions_per_seq": 5}
-
-
-def digests(folder):
-    found = {}
-    for path in glob.glob(os.path.join(folder, "*.*")) + glob.glob(os.path.join(folder, "*-of-*")):
-        with open(path, "rb") as file:
-            found[os.path.basename(path)] = hashlib.sha256(file.read()).hexdigest()
-    return found
 
 
 def examples(folder, split="train"):

@@ -1,6 +1,5 @@
 """Preparing sets of images, from the source to what is loaded again."""
 
-import hashlib
 import os
 import signal
 
@@ -9,6 +8,7 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 
+from tests.helpers.datasets.compared import digests
 from tests.helpers.datasets.image_sets import BAD, CLASSES, encoded, files_of, picture, write_folder
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import layouts, prepare
@@ -33,14 +33,6 @@ def examples(split):
     parts = zip(split.files, np.split(split.offsets, np.cumsum(split.counts)[:-1]))
     found = [values for path, offsets in parts for _, values in tfrecord.values_at(path, offsets)]
     return [{name: value for name, [value] in features.items()} for features in found]
-
-
-def digests(folder):
-    return {
-        name: hashlib.sha256(open(os.path.join(folder, name), "rb").read()).hexdigest()
-        for name in sorted(os.listdir(folder))
-        if name != PROGRESS
-    }
 
 
 def test_every_image_is_in_one_record_with_its_class(source, tmp_path):
