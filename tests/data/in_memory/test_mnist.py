@@ -63,7 +63,7 @@ def test_missing_files_and_folders_are_told_both_ways(folder):
     os.remove(folder / TEST_LABELS)
     with pytest.raises(ValueError, match=f"lacks {TEST_LABELS}.*--data_dir.*internet"):
         mnist.load(str(folder))
-    with pytest.raises(ValueError, match="is not a folder.*--data_dir.*internet"):
+    with pytest.raises(ValueError, match="lacks train-images.*--data_dir.*internet"):
         mnist.load(str(folder / "nowhere"))
 
 

@@ -34,8 +34,8 @@ class Words(preparation.Preparation):
     def __init__(self, seed=0, error=None):
         self.fingerprint, self.error = fingerprint(seed=seed), error
 
-    def is_whole(self, folder):
-        return record_manifest.read(folder, KIND) is not None
+    def load(self, folder):
+        return record_manifest.load(folder, KIND, lambda folder, content, splits: splits)
 
     def tasks(self, folder, say):
         return [shards.Shard("train", number, 2, folder, self.error if number else None) for number in range(2)]

@@ -38,8 +38,6 @@ def load(data_dir: str | None = None) -> tuple[Arrays, ...]:
     """
     if data_dir is None:
         return _downloaded()
-    if not os.path.isdir(data_dir):
-        raise InputError(f"--data_dir={data_dir} is not a folder. {_BOTH_WAYS}")
     missing = [name for names in _FILES.values() for name in names if not os.path.isfile(os.path.join(data_dir, name))]
     if missing:
         raise InputError(f"--data_dir={data_dir} lacks {', '.join(missing)}. {_BOTH_WAYS}")

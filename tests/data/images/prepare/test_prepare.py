@@ -112,7 +112,7 @@ def stopping(monkeypatch, after):
     """Makes shard number `after` end in SIGTERM at its third image; gives the names of the shards that were begun."""
     begun, write = [], prepare.write
 
-    def stopped(shard, tick):
+    def stopped(classes, options, shard, tick):
         begun.append(shard.name)
         ticks = []
 
@@ -122,9 +122,9 @@ def stopping(monkeypatch, after):
                 os.kill(os.getpid(), signal.SIGTERM)
             tick()
 
-        return write(shard, counted)
+        return write(classes, options, shard, counted)
 
-    monkeypatch.setattr(prepare.Conversion, "function", staticmethod(stopped))
+    monkeypatch.setattr(prepare, "write", stopped)
     return begun
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,17 +83,8 @@ def prepare(
     return preparation.prepare(job, output_dir, processes=options.processes, overwrite=options.overwrite, say=say)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Content:
-    """The content of a shard: some images of a split in their order, the names of all classes, and the options."""
-
-    images: layouts.Images
-    classes: tuple[str, ...]
-    options: Options
-
-
 def plan(source: layouts.Source, folder: str, options: Options) -> list[Shard]:
-    """The shards of a source; the images of a split are spread over them in a seeded order.
+    """The shards of a source, each of some `layouts.Images`, over which those of a split are spread in a seeded order.
 
     Raises:
       ValueError: a number of shards is out of range.
@@ -107,15 +99,12 @@ def plan(source: layouts.Source, folder: str, options: Options) -> list[Shard]:
             size = int(np.maximum(images.sizes, 0).sum())
             total = options.shards.get(split) or max(1, min(_FEWEST, count // _IMAGES_EACH), -(-size // _SHARD_BYTES))
             parts = np.array_split(layouts.order(images.names, options.seed, split), total)
-            planned += [
-                Shard(split, number, total, folder, Content(images.only(part), source.classes, options))
-                for number, part in enumerate(parts)
-            ]
+            planned += [Shard(split, number, total, folder, images.only(part)) for number, part in enumerate(parts)]
     return planned
 
 
-def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
-    """Writes a shard of `Content`.
+def write(classes: Sequence[str], options: Options, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
+    """Writes a shard of a set with some names of classes.
 
     Returns:
       The record of shards.write: how many images were 'resized'; split, name and reason of those that were 'fixed' and
@@ -124,7 +113,7 @@ def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
     Raises:
       ValueError: the folder cannot be written.
     """
-    images, options = shard.content.images, shard.content.options
+    images: layouts.Images = shard.content
     said: dict[str, Any] = {"resized": 0, "fixed": [], "left_out": []}
 
     def runs() -> Iterator[list[bytes]]:
@@ -142,15 +131,15 @@ def write(shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
                 said["fixed" if image else "left_out"].append(found)
             if image:
                 said["resized"] += image.resized
-                yield [_example(shard.content, index, image)]
+                yield [_example(images, index, classes, image)]
             tick()
 
     return shards.write(shard, runs(), said)
 
 
-def _example(content: Content, index: int, image: check.Image) -> bytes:
+def _example(images: layouts.Images, index: int, classes: Sequence[str], image: check.Image) -> bytes:
     """The serialized example of an image: the features of the standard ImageNet records except its boxes."""
-    label = int(content.images.labels[index])
+    label = int(images.labels[index])
     return tfrecord.example(
         {
             IMAGE_KEY: image.encoded,
@@ -160,8 +149,8 @@ def _example(content: Content, index: int, image: check.Image) -> bytes:
             "image/colorspace": image.colorspace.encode(),
             "image/channels": 3 if image.colorspace == "RGB" else 1,
             LABEL_KEY: label + LABEL_OFFSET,
-            "image/class/synset": content.classes[label].encode(errors="surrogateescape"),
-            "image/filename": os.path.basename(content.images.names[index]).encode(errors="surrogateescape"),
+            "image/class/synset": classes[label].encode(errors="surrogateescape"),
+            "image/filename": os.path.basename(images.names[index]).encode(errors="surrogateescape"),
         }
     )
 
@@ -170,7 +159,7 @@ class Conversion(preparation.Preparation):
     """Writes the images of a source into shards; raises ValueError as layouts.find and plan do."""
 
     kind, load = image_manifest.KIND, staticmethod(image_manifest.load)
-    unit, function = "image", staticmethod(write)
+    unit = "image"
 
     def __init__(self, source: str, folder: str, options: Options) -> None:
         self._options = options
@@ -202,8 +191,12 @@ class Conversion(preparation.Preparation):
         say(f"{self._found.layout}: {len(self._found.classes):,} classes, {', '.join(parts)}")
         return self._shards
 
+    @property
+    def function(self) -> Callable[[Shard, Callable[[], None]], dict[str, Any]]:
+        return functools.partial(write, self._found.classes, self._options)
+
     def size(self, task: Shard) -> int:
-        return len(task.content.images.names)
+        return len(task.content.names)
 
     def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
         fixed, left_out = (
