@@ -11,17 +11,18 @@ from tfbigbatch import keras_version
 
 
 class LazyNames:
-    """The lazy attributes of a package with a `keras2` and a `keras3` module, for its `__getattr__` and `__dir__`.
+    """The lazy attributes of a package, for its `__getattr__` and `__dir__`.
 
     Args:
       package: its dotted name.
       homes: the submodule of `package` that defines each name, or its full dotted name.
-      for_keras: names defined in both `keras2` and `keras3`; resolved for the `tf.keras` in use.
+      for_keras: names defined in its modules `keras2` and `keras3`, which are attributes too; resolved for the
+        `tf.keras` in use.
     """
 
     def __init__(self, package: str, homes: Mapping[str, str], for_keras: Iterable[str] = ()) -> None:
         self._package, self._homes, self._for_keras = package, homes, tuple(for_keras)
-        self._modules = tuple(keras_version.MODULES.values())
+        self._modules = tuple(keras_version.MODULES.values()) if self._for_keras else ()
 
     def get(self, name: str) -> Any:
         """The attribute; AttributeError where there is none."""

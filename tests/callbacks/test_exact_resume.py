@@ -13,7 +13,8 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.helpers import preloaded, resumed_fit
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
-from tests.helpers.resumed_fit import EXACT, STEPS, Killed, die_at, raise_killed, train
+from tests.helpers.resumed_fit import STEPS, Killed, die_at, raise_killed, train
+from tfbigbatch.callbacks import ExactResume
 
 PROGRAM = "tests.helpers.resumed_fit"
 # Where a training is interrupted: a hook, and which call of it.
@@ -166,7 +167,7 @@ def test_another_training_is_refused_and_nothing_is_touched(interrupted_director
 
 
 def test_other_examples_of_the_same_shape_are_refused(interrupted_directory):
-    resume = EXACT["tf_keras"](interrupted_directory)
+    resume = ExactResume(interrupted_directory)
     features, labels = resumed_fit.examples(43)
     data = resume.data(features + 1, labels, batch_size=8, seed=3)
     with pytest.raises(ValueError, match="content of the data"):
@@ -190,7 +191,7 @@ def pipeline_of(random):
 
 @pytest.mark.parametrize("random, name", [("map", "RandomUniform"), ("generator", "PyFunc|py_func|Generator")])
 def test_a_pipeline_with_state_that_no_checkpoint_holds_is_refused_before_the_first_step(random, name, tmp_path):
-    resume = EXACT["keras3"](tmp_path)
+    resume = ExactResume(tmp_path)
     model = resumed_fit.model_of("keras3")
     with pytest.raises(ValueError, match=f"state of this tf.data pipeline cannot be saved: .*({name})"):
         model.fit(resume.data(pipeline_of(random).repeat(), steps_per_epoch=5), verbose=0, callbacks=[resume])
@@ -202,7 +203,7 @@ def test_a_pipeline_that_does_not_repeat_its_order_is_told_on_resume(random, tmp
     def fit(*die):
         # Another seed of the process: TensorFlow gives unseeded operations a part of it.
         tf.random.set_seed(len(die))
-        resume = EXACT["keras3"](tmp_path, every=2)
+        resume = ExactResume(tmp_path, every=2)
         shuffled = tf.data.Dataset.from_tensor_slices(resumed_fit.examples()).shuffle(40).batch(8)
         pipeline = shuffled if random == "unseeded" else pipeline_of(random)
         model = resumed_fit.model_of("keras3")
@@ -224,11 +225,11 @@ def test_arguments_are_checked():
         ({"directory": "x", "callbacks": [3]}, "callbacks has 3"),
     ):
         with pytest.raises(ValueError, match=match):
-            EXACT["keras3"](**arguments)
+            ExactResume(**arguments)
 
 
 def test_data_is_checked(tmp_path):
-    resume = EXACT["keras3"](tmp_path)
+    resume = ExactResume(tmp_path)
     features, labels = resumed_fit.examples()
     endless = tf.data.Dataset.from_tensors((features, labels)).repeat()
 
@@ -254,7 +255,7 @@ def test_data_is_checked(tmp_path):
 
 @pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 def test_a_fit_that_does_not_fit_is_refused(keras_version, tmp_path):
-    resume = EXACT[keras_version](tmp_path, every=3)
+    resume = ExactResume(tmp_path, every=3)
     features, labels = resumed_fit.examples()
     model = resumed_fit.model_of(keras_version, steps_per_execution=2)
 

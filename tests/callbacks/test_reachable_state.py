@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.helpers import resumed_fit
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS
-from tests.helpers.resumed_fit import EXACT
+from tfbigbatch.callbacks import ExactResume
 
 both = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 first = pytest.mark.parametrize("keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
@@ -32,7 +32,7 @@ def fit(keras_version, directory, make, more=(), epochs=2, also=None):
     """Trains what `make` returns: the model, its callbacks and the state to compare."""
     KERAS[keras_version].utils.set_random_seed(1)
     model, callbacks, state = make(KERAS[keras_version])
-    resume = EXACT[keras_version](directory, every=1, also=state if also is None else also)
+    resume = ExactResume(directory, every=1, also=state if also is None else also)
     x, y = resumed_fit.examples(8 * STEPS)
     data = resume.data(x, y, batch_size=8, seed=3)
     model.fit(data, epochs=epochs, callbacks=[*callbacks, resume, *more], verbose=0)
@@ -243,7 +243,7 @@ def test_a_training_that_a_callback_has_stopped_stays_stopped(keras_version, hoo
 
     def train():
         model, stopping = regression(KERAS[keras_version]), Stop()
-        resume = EXACT[keras_version](tmp_path)
+        resume = ExactResume(tmp_path)
         if is_first:
             data = resume.data(*resumed_fit.examples(8 * STEPS), batch_size=8)
         else:

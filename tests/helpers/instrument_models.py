@@ -1,13 +1,11 @@
-"""The instruments of both Kerases, and toy models for them."""
+"""Toy models of both Kerases for the instruments."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS
-from tfbigbatch.instruments import keras2, keras3
 
-INSTRUMENTS = {"tf_keras": keras2, "keras3": keras3}
 # Tests that trace much: the second Keras would take as long again, and is left to the slow ones.
 one_keras_or_slow = pytest.mark.parametrize(
     "keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)]

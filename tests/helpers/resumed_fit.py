@@ -13,14 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, OPTIMIZERS
-from tfbigbatch import callbacks
-from tfbigbatch.callbacks import training_state
+from tfbigbatch.callbacks import ExactResume, training_state
 from tfbigbatch.data.sources.tf_data import TfDataExamples
 
 EXAMPLES, BATCH, EPOCHS = 40, 8, 3
 # Batches in an epoch of each kind of data; the last one of 'arrays' is smaller.
 STEPS = {"arrays": 6, "indexable": 5, "pipeline": 6, "endless": 5, "function": 6, "dataset": 5}
-EXACT = {"tf_keras": callbacks.keras2.ExactResume, "keras3": callbacks.keras3.ExactResume}
 
 
 class Killed(Exception):
@@ -137,7 +135,7 @@ def train(keras_version, kind, directory, die=(), every=2, epochs=EPOCHS, model=
       die: callbacks after ExactResume.
       others: callbacks whose counters continue.
     """
-    resume = EXACT[keras_version](directory, every=every, callbacks=others)
+    resume = ExactResume(directory, every=every, callbacks=others)
     model = model or model_of(keras_version)
     data = data_of(kind, resume, **data_arguments)
     features, labels = examples(10)

@@ -5,18 +5,18 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, one_keras_or_slow, tanh
-from tests.helpers.keras_versions import make
+from tests.helpers.instrument_models import examples, fit, model_of, one_keras_or_slow, tanh
+from tests.helpers.keras_versions import both_versions, make
+from tfbigbatch import instruments
 
 PROBE = examples(16, seed=1)
 
 
-def all_of(keras_version, log=None, **options):
-    module = INSTRUMENTS[keras_version]
+def all_of(log=None, **options):
     return [
-        module.GradientNoiseScale(probe=PROBE, micro_batches=4, log=log, **options),
-        module.Sharpness(probe=PROBE, micro_batches=4, iterations=3, trace_samples=2, log=log, **options),
-        module.LayerStatistics(probe=PROBE, micro_batches=4, histograms=True, log=log, **options),
+        instruments.GradientNoiseScale(probe=PROBE, micro_batches=4, log=log, **options),
+        instruments.Sharpness(probe=PROBE, micro_batches=4, iterations=3, trace_samples=2, log=log, **options),
+        instruments.LayerStatistics(probe=PROBE, micro_batches=4, histograms=True, log=log, **options),
     ]
 
 
@@ -29,7 +29,7 @@ def test_a_run_ends_in_the_same_bits_with_all_of_them_and_the_events_are_read_ba
         return make(keras_version, "LAMB", learning_rate=0.01, layer_statistics=True)
 
     watched, alone = (model_of(keras_version, tanh, normalised, optimizer=lamb) for _ in range(2))
-    fit(watched, all_of(keras_version, log=tmp_path / "events", when=3), steps=7)
+    fit(watched, all_of(log=tmp_path / "events", when=3), steps=7)
     fit(alone, steps=7)
     for one, other in zip(watched.get_weights(), alone.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -70,7 +70,7 @@ def assert_laid_out(written, tags):
 def test_each_measurement_is_once_at_its_step_over_calls_of_fit_and_executions():
     seen = []
     for options, steps in (({}, [(0, 5), (5, 4)]), ({"steps_per_execution": 4}, [(0, 8), (8, 3)])):
-        layers = INSTRUMENTS["tf_keras"].LayerStatistics(when=3)
+        layers = instruments.LayerStatistics(when=3)
         model = model_of("tf_keras", **options)
         for _, count in steps:
             fit(model, [layers], steps=count)
@@ -78,33 +78,33 @@ def test_each_measurement_is_once_at_its_step_over_calls_of_fit_and_executions()
     assert seen == [[3, 6, 9], [4, 8, 11]]
 
 
-@pytest.mark.parametrize("keras_version", INSTRUMENTS)
+@both_versions
 def test_a_model_is_measured_outside_of_fit_as_in_it(keras_version):
     probe = examples(16)
-    inside = INSTRUMENTS[keras_version].Sharpness(probe=probe, when=[4])
+    inside = instruments.Sharpness(probe=probe, when=[4])
     model = model_of(keras_version, tanh)
     fit(model, [inside], steps=4)
-    outside = INSTRUMENTS[keras_version].Sharpness(probe=probe)
+    outside = instruments.Sharpness(probe=probe)
     assert outside.measure(model, step=4) == inside.history[-1] and len(outside.history) == 1
 
 
 def test_an_update_cannot_be_measured_outside_of_fit():
     model = model_of("keras3")
     with pytest.raises(ValueError, match="LayerStatistics.measure: .*Pass it to fit"):
-        INSTRUMENTS["keras3"].LayerStatistics().measure(model)
+        instruments.LayerStatistics().measure(model)
 
 
 def test_when_is_an_interval_or_a_list():
     for when in (0, [], [0], [2, -1], 1.5 * np.ones(1), True):
         with pytest.raises(ValueError, match="expected the number of steps between measurements, 1 or more, or a list"):
-            INSTRUMENTS["tf_keras"].LayerStatistics(when=when)
+            instruments.LayerStatistics(when=when)
 
 
 def test_replicas_see_what_one_sees():
     keras_version, rows = "tf_keras", []
     for strategy in (None, mirrored(2)):
         # Sharpness has a test of its own.
-        noise, _, layers = all_of(keras_version, when=[2])
+        noise, _, layers = all_of(when=[2])
         fit(model_of(keras_version, tanh, strategy=strategy), [noise, layers], steps=3)
         rows.append([list(each.history[0].values()) for each in (noise, layers)])
     for one, other in zip(*rows):

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, tanh
+from tests.helpers.instrument_models import examples, fit, model_of, tanh
 from tests.helpers.keras_versions import KERAS, make
+from tfbigbatch import instruments
 
 
 def paths(model):
@@ -11,7 +12,7 @@ def paths(model):
 
 def watched(keras_version, optimizer, steps, **options):
     """(model, rows, weights after each update)."""
-    layers, weights = INSTRUMENTS[keras_version].LayerStatistics(when=1, **options), []
+    layers, weights = instruments.LayerStatistics(when=1, **options), []
 
     class Keep(KERAS[keras_version].callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -66,7 +67,7 @@ def test_the_gradient_norms_are_what_plain_descent_moves_by():
 
 
 def test_an_accumulating_optimizer_is_watched_over_its_update():
-    layers = INSTRUMENTS["tf_keras"].LayerStatistics(when=2)
+    layers = instruments.LayerStatistics(when=2)
 
     def make_it():
         return make("tf_keras", "LAMB", learning_rate=0.02, accumulation_steps=3)

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from tests.conftest import mirrored
-from tests.helpers.instrument_models import INSTRUMENTS, examples, fit, model_of, tanh
+from tests.helpers.instrument_models import examples, fit, model_of, tanh
+from tfbigbatch import instruments
 
 PROBE = examples(64, seed=1)
 
 
 def look(keras_version, *hidden, strategy=None, **options):
     """(the model, what one look saw)."""
-    sharpness = INSTRUMENTS[keras_version].Sharpness(probe=PROBE, when=4, **options)
+    sharpness = instruments.Sharpness(probe=PROBE, when=4, **options)
     model = fit(model_of(keras_version, *hidden, strategy=strategy), [sharpness])
     assert [seen["step"] for seen in sharpness.history] == [4]
     return model, sharpness.history[0]
@@ -88,7 +89,7 @@ def test_a_network_whose_whole_hessian_is_computed(keras_version, replicas):
 
 
 def test_a_run_that_left_the_finite_numbers_is_left_alone():
-    sharpness = INSTRUMENTS["tf_keras"].Sharpness(probe=PROBE, when=[2])
+    sharpness = instruments.Sharpness(probe=PROBE, when=[2])
     model = model_of("tf_keras")
     model.set_weights([weights + np.inf for weights in model.get_weights()])
     fit(model, [sharpness])

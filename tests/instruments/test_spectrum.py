@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from tests.helpers.instrument_models import INSTRUMENTS, fit, model_of, tanh
+from tests.helpers.instrument_models import fit, model_of, tanh
 from tests.helpers.keras_versions import KERAS
+from tfbigbatch import instruments
 from tfbigbatch.instruments import update_spectrum
 
 
@@ -29,7 +30,7 @@ def test_ranks_do_not_depend_on_the_scale(scale):
 
 
 def test_layer_statistics_have_the_ranks_of_the_changes():
-    layers = INSTRUMENTS["keras3"].LayerStatistics(when=1, spectrum=True)
+    layers = instruments.LayerStatistics(when=1, spectrum=True)
     model = model_of("keras3", tanh, optimizer=lambda: KERAS["keras3"].optimizers.SGD(0.1))
     before = model.get_weights()
     fit(model, [layers], steps=1)

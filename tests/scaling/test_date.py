@@ -11,7 +11,6 @@ from tfbigbatch import optimizers, scaling, schedules
 from tfbigbatch.training.train_step import TrainingModel
 
 ADJUSTABLE = {"tf_keras": schedules.keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
-DATE = {"tf_keras": scaling.keras2.DATE, "keras3": scaling.keras3.DATE}
 WARMUP, BATCH, FEATURES = 40, 16, 4
 STEPS = 3 * WARMUP
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
@@ -36,9 +35,9 @@ def regression(keras_version, peak, *, optimizer=None, strategy=None, governed=T
     return model
 
 
-def callback(keras_version, **options):
+def callback(**options):
     x, y = examples(64)
-    return DATE[keras_version](**{"probe": (x, y), "micro_batches": 4, "verbose": False, **options})
+    return scaling.DATE(**{"probe": (x, y), "micro_batches": 4, "verbose": False, **options})
 
 
 def train(model, callbacks=(), first=0, last=STEPS, epochs=1):
@@ -57,7 +56,7 @@ def same_bits(one, other):
 def test_a_blow_up_is_stopped_where_the_plan_diverges(keras_version):
     diverged = train(regression(keras_version, peak=4.0))
     assert not np.isfinite(diverged.get_weights()[0]).all() or np.abs(diverged.get_weights()[0]).max() > 1e6
-    date = callback(keras_version)
+    date = callback()
     saved = train(regression(keras_version, peak=4.0), [date])
     np.testing.assert_allclose(saved.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)
     assert date.decisions and all("loss on the probe" in decision["reason"] for decision in date.decisions)
@@ -81,7 +80,7 @@ def test_a_stable_run_is_left_alone_bit_by_bit(keras_version, rule, rate):
         )
 
     recipe = scaling.Recipe(BATCH, rate, 1.0)
-    date = callback(keras_version, recipe=recipe, batch_size=BATCH)
+    date = callback(recipe=recipe, batch_size=BATCH)
     with_date = train(regression(keras_version, rate, optimizer=optimizer), [date])
     same_bits(with_date, train(regression(keras_version, rate, optimizer=optimizer)))
     # Both noise decisions are told, and change nothing at the tuned batch.
@@ -91,7 +90,7 @@ def test_a_stable_run_is_left_alone_bit_by_bit(keras_version, rule, rate):
 
 def test_looks_are_at_the_tenths_until_twice_the_warm_up():
     seen = []
-    date = callback("tf_keras", log=lambda step, values: seen.append((step, values)))
+    date = callback(log=lambda step, values: seen.append((step, values)))
     train(regression("tf_keras", 0.1), [date])
     assert [step for step, _ in seen] == list(range(4, 81, 4))
     assert set(seen[0][1]) == {"date/rate", "date/loss", "date/noise_scale", "date/gain"}
@@ -100,12 +99,12 @@ def test_looks_are_at_the_tenths_until_twice_the_warm_up():
 
 @both_versions
 def test_little_noise_lowers_the_peak_to_what_it_allows(keras_version):
-    date = callback(keras_version, recipe=scaling.Recipe(1, 0.1), batch_size=BATCH)
+    date = callback(recipe=scaling.Recipe(1, 0.1), batch_size=BATCH)
     model = train(regression(keras_version, 0.4), [date])
     half = date.decisions[0]
     allowed = 0.1 * (1 + half["noise_scale"]) / (1 + half["noise_scale"] / BATCH)
     assert half["step"] == WARMUP // 2 and half["gain"] == pytest.approx(min(1.0, allowed / 0.4), rel=1e-5)
-    quiet = callback(keras_version, recipe=scaling.Recipe(1, 1e-3), batch_size=BATCH)
+    quiet = callback(recipe=scaling.Recipe(1, 1e-3), batch_size=BATCH)
     model = train(regression(keras_version, 0.4), [quiet])
     assert float(model.optimizer._learning_rate(STEPS)) == pytest.approx(0.4 * quiet.decisions[-1]["gain"])
     assert quiet.decisions[-1]["gain"] <= 16 * 1e-3 / 0.4
@@ -114,11 +113,11 @@ def test_little_noise_lowers_the_peak_to_what_it_allows(keras_version):
 def test_the_peak_rises_only_where_it_is_allowed_to():
     recipe = scaling.Recipe(1, 0.1)
     options = {"recipe": recipe, "batch_size": BATCH}
-    raised = callback("tf_keras", highest_gain=1.5, **options)
+    raised = callback(highest_gain=1.5, **options)
     model = train(regression("tf_keras", 0.02), [raised])
     assert [decision["gain"] for decision in raised.decisions] == [1.5, 1.5]
     assert float(model.optimizer._learning_rate(50)) == pytest.approx(0.02 * 50 / WARMUP)
-    kept = callback("tf_keras", **options)
+    kept = callback(**options)
     train(regression("tf_keras", 0.02), [kept])
     assert {decision["gain"] for decision in kept.decisions} == {1.0}
 
@@ -129,7 +128,7 @@ def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(keras_version, s
     options = {"recipe": scaling.Recipe(1, 1e-2), "batch_size": BATCH}
 
     def parts():
-        model, date = regression(keras_version, 4.0), callback(keras_version, **options)
+        model, date = regression(keras_version, 4.0), callback(**options)
         model.optimizer.build(model.trainable_variables)
         return model, date, tf.train.Checkpoint(model=model, optimizer=model.optimizer, date=date.state)
 
@@ -151,7 +150,7 @@ def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(keras_version, s
 @both_versions
 def test_the_decisions_do_not_depend_on_the_replicas(keras_version, replicas):
     options = {"recipe": scaling.Recipe(1, 1e-2), "batch_size": BATCH}
-    alone, many = callback(keras_version, **options), callback(keras_version, **options)
+    alone, many = callback(**options), callback(**options)
     train(regression(keras_version, 4.0), [alone])
     train(regression(keras_version, 4.0, strategy=mirrored(replicas)), [many])
     assert len(many.decisions) == len(alone.decisions) > 0
@@ -165,7 +164,7 @@ def test_a_layer_that_is_replaced_in_one_update_is_a_blow_up(keras_version):
         return make(keras_version, "LAMB", learning_rate=schedule, layer_statistics=True)
 
     # LAMB changes a layer by exactly the rate.
-    date = callback(keras_version, largest_update=0.1, blow_up=1e9)
+    date = callback(largest_update=0.1, blow_up=1e9)
     train(regression(keras_version, 0.2, optimizer=lamb), [date])
     first = date.decisions[0]
     assert first["step"] == 24 and first["largest_update"] == pytest.approx(first["rate"], rel=1e-4)
@@ -176,11 +175,11 @@ def test_a_layer_that_is_replaced_in_one_update_is_a_blow_up(keras_version):
 @both_versions
 def test_looks_follow_the_updates_of_several_steps_an_execution_and_of_an_accumulating_optimizer(keras_version):
     steps = []
-    date = callback(keras_version, measure_every=6, log=lambda step, _: steps.append(step))
+    date = callback(measure_every=6, log=lambda step, _: steps.append(step))
     train(regression(keras_version, 0.1, steps_per_execution=4), [date])
     assert steps == [8, 12, 20, 24, 32, 36, 44, 48, 56, 60, 68, 72, 80]
     steps.clear()
-    date = callback(keras_version, log=lambda step, _: steps.append(step))
+    date = callback(log=lambda step, _: steps.append(step))
     accumulating = regression(
         keras_version,
         0.1,
@@ -196,7 +195,7 @@ def test_the_trainers_model_with_accumulation_and_loss_scaling():
     scaled = tf_keras.mixed_precision.LossScaleOptimizer(tf_keras.optimizers.SGD(schedule), initial_scale=8.0)
     model = TrainingModel(network, accumulation_steps=2)
     model.compile(scaled, tf_keras.losses.MeanSquaredError())
-    date = callback("tf_keras")
+    date = callback()
     data = tf.data.Dataset.from_tensor_slices(examples()).batch(BATCH, drop_remainder=True)
     for part in range(STEPS // 10):
         model.fit(data.skip(10 * part), steps_per_epoch=10, callbacks=[date], verbose=0)
@@ -217,7 +216,7 @@ def test_the_trainers_model_with_accumulation_and_loss_scaling():
 )
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        callback("tf_keras", **options)
+        callback(**options)
 
 
 def plan(keras_version, peak, **more):
@@ -235,7 +234,7 @@ def test_a_recipes_schedule_is_taken_as_it_is(keras_version):
     stopped = KERAS[keras_version].callbacks.LambdaCallback(
         on_train_begin=lambda logs: model.optimizer._learning_rate.gain.assign(1e-30)
     )
-    date = callback(keras_version)
+    date = callback()
     train(model, [date, stopped], first=4, last=8)
     assert isinstance(model.optimizer._learning_rate, ADJUSTABLE[keras_version])
     assert date.state.value("last_look") == 8
@@ -248,7 +247,7 @@ def test_a_recipes_schedule_is_taken_as_it_is(keras_version):
 def test_a_recipes_schedule_under_a_strategy_within_adasum_and_loss_scaling(keras_version):
     keras = KERAS[keras_version]
     adasum = {"tf_keras": optimizers.keras2.Adasum, "keras3": optimizers.keras3.Adasum}[keras_version]
-    date = callback(keras_version)
+    date = callback()
     model = regression(
         keras_version,
         4.0,
@@ -277,17 +276,17 @@ def test_what_cannot_be_adjusted_is_refused_with_what_to_do(keras_version):
     for optimizer, message in refused:
         model = regression(keras_version, 0.1, optimizer=lambda _, made=optimizer: made)
         with pytest.raises(ValueError, match=message):
-            train(model, [callback(keras_version)], last=1)
+            train(model, [callback()], last=1)
     outside = ADJUSTABLE[keras_version](0.1, WARMUP)
     model = regression(keras_version, 0.1, optimizer=lambda _: sgd(outside), strategy=mirrored(2))
     with pytest.raises(ValueError, match="was made outside the model's strategy"):
-        train(model, [callback(keras_version)])
+        train(model, [callback()])
     with pytest.raises(ValueError, match="measure_every=81 is past the steps that are watched.* at most 80"):
-        train(regression(keras_version, 0.1), [callback(keras_version, measure_every=81)], last=1)
+        train(regression(keras_version, 0.1), [callback(measure_every=81)], last=1)
 
 
 def test_one_callback_is_for_one_run():
-    date = callback("tf_keras")
+    date = callback()
     model = train(regression("tf_keras", 0.1), [date], last=8)
     with pytest.raises(ValueError, match="the state of another run, at step 8; the optimizer is at step 0. Make a new"):
         train(regression("tf_keras", 0.1), [date], last=8)
@@ -298,14 +297,13 @@ def test_one_callback_is_for_one_run():
 def test_another_backend_of_keras_3_is_refused(monkeypatch):
     monkeypatch.setattr(KERAS["keras3"].config, "backend", lambda: "jax")
     with pytest.raises(ValueError, match="DATE needs TensorFlow, and Keras 3 runs on jax here: set KERAS_BACKEND"):
-        callback("keras3")
-    callback("tf_keras")
+        train(regression("keras3", 0.1), [callback()], last=8)
 
 
 @pytest.mark.slow
 @both_versions
 def test_a_step_compiled_by_xla_reads_the_gain(keras_version):
-    date = callback(keras_version)
+    date = callback()
     model = train(regression(keras_version, 4.0, jit_compile=True), [date])
     assert date.decisions
     np.testing.assert_allclose(model.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)

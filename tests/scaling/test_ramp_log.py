@@ -1,7 +1,6 @@
 """A batch ramp in anyone's `fit`: its logs, and what is refused before anything is trained."""
 
 import csv
-import importlib
 
 import pytest
 import tensorflow as tf
@@ -9,18 +8,15 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS, make, small_data, small_model
 from tfbigbatch import BatchRamp, Recipe
+from tfbigbatch.scaling import RampLog
 
 both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 SIZE, MICRO = 64, 4
 RAMP = BatchRamp.doubling(Recipe(8, 0.01, epochs=4), 32, over="2 epochs")
-SCALING = {
-    name: importlib.import_module(f"tfbigbatch.scaling.{module}")
-    for name, module in (("tf_keras", "keras2"), ("keras3", "keras3"))
-}
 
 
-def ramp_log(keras_version, ramp=RAMP, **options):
-    return SCALING[keras_version].RampLog(ramp, **{"dataset_size": SIZE, "micro_batch_size": MICRO, **options})
+def ramp_log(ramp=RAMP, **options):
+    return RampLog(ramp, **{"dataset_size": SIZE, "micro_batch_size": MICRO, **options})
 
 
 def compiled(keras_version, optimizer=None, strategy=None):
@@ -44,7 +40,7 @@ def fit(model, callbacks, epochs=4, batch_size=MICRO, **options):
 def test_the_logs_of_each_epoch(keras_version, replicas, tmp_path):
     model = compiled(keras_version, strategy=mirrored(2) if replicas == 2 else None)
     logger = KERAS[keras_version].callbacks.CSVLogger(tmp_path / "log.csv")
-    history = fit(model, [ramp_log(keras_version), logger]).history
+    history = fit(model, [ramp_log(), logger]).history
     assert history["batch_size"] == [8, 16, 32, 32] and history["examples"] == [64, 128, 192, 256]
     assert model.optimizer.iterations.numpy() == 8 + 4 + 2 + 2 == RAMP.total_steps(SIZE)
     with open(tmp_path / "log.csv", encoding="utf-8") as file:
@@ -62,7 +58,7 @@ def test_a_resumed_run_continues_its_logs(keras_version, tmp_path):
         model.optimizer.build(model.trainable_variables)
     path = tf.train.Checkpoint(model=first, optimizer=first.optimizer).write(str(tmp_path / "middle"))
     tf.train.Checkpoint(model=second, optimizer=second.optimizer).read(path)
-    history = fit(second, [ramp_log(keras_version)], epochs=2, initial_epoch=1, steps_per_epoch=12).history
+    history = fit(second, [ramp_log()], epochs=2, initial_epoch=1, steps_per_epoch=12).history
     assert history["examples"] == [64 + 3 * MICRO + 12 * MICRO] and history["batch_size"] == [16]
 
 
@@ -74,7 +70,7 @@ def test_an_optimizer_that_accumulates_otherwise_is_refused(keras_version):
         (lambda: make(keras_version, "LAMB", accumulation_steps=RAMP.accumulation(SIZE, 8)), "LAMB has accumulation_"),
     ):
         with pytest.raises(ValueError, match=message):
-            fit(compiled(keras_version, optimizer), [ramp_log(keras_version)])
+            fit(compiled(keras_version, optimizer), [ramp_log()])
 
 
 @both_versions
@@ -84,12 +80,12 @@ def test_within_adasum(keras_version):
         keras_version,
         lambda: OPTIMIZERS[keras_version].Adasum(make(keras_version, "LAMB", accumulation_steps=accumulation)),
     )
-    assert fit(model, [ramp_log(keras_version)]).history["examples"][-1] == 256
+    assert fit(model, [ramp_log()]).history["examples"][-1] == 256
 
 
 @both_versions
 def test_a_fit_that_never_reaches_the_last_batch_is_refused(keras_version):
-    callback = ramp_log(keras_version)
+    callback = ramp_log()
     callback.set_model(compiled(keras_version))
     callback.set_params({"epochs": 4, "steps": 8})
     with pytest.raises(ValueError, match="4 epochs of 8 batches, 32 in all; .* begins after 32 batches of 4 examples"):
@@ -106,4 +102,4 @@ def test_a_fit_that_never_reaches_the_last_batch_is_refused(keras_version):
 )
 def test_wrong_arguments(options, message):
     with pytest.raises(ValueError, match=message):
-        ramp_log("keras3", **options)
+        ramp_log(**options)

@@ -69,8 +69,7 @@ def measured(
     total = _MOST_STEPS if tuned.epochs is None else tuned.total_steps(dataset_size)
     steps = max(min(total, 8 * _EVERY), min(_MOST_STEPS, total // 2))
     say(f"noise      up to {steps:,} steps of the tuned recipe")
-    version = instruments.keras2 if isinstance(model, tf_keras.Model) else instruments.keras3
-    scale = version.GradientNoiseScale(**gradients, when=_EVERY, smoothing=0.0)
+    scale = instruments.GradientNoiseScale(**gradients, when=_EVERY, smoothing=0.0)
     train(model, batches(tuned.batch_size, steps), scale, _NOISE_PART * seconds)
     points = noise.points(scale.history)
 

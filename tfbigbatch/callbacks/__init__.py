@@ -1,8 +1,4 @@
-"""Callbacks for anyone's `fit`.
-
-`ExactResume` is a callback of the `tf.keras` in use; `callbacks.keras2` and `callbacks.keras3` have those of one Keras
-each.
-"""
+"""Callbacks for anyone's `fit`, of Keras 2 and Keras 3."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from typing import Any
 from tfbigbatch.lazy_names import LazyNames
 
 __all__ = ["ExactResume"]
-_lazy = LazyNames(__name__, {}, ("ExactResume",))
+_lazy = LazyNames(__name__, {"ExactResume": "exact_resume"})
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import shutil
@@ -13,12 +14,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch import keras_version
 from tfbigbatch.callbacks import fit_data, keras_fit, reachable, training_step
 from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
 from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
 from tfbigbatch.errors import InputError
+from tfbigbatch.keras_callback import Callback
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.home import expanded
 
@@ -27,7 +28,7 @@ _ITERATOR = "iterator"
 _ADVICE = "Put back what the training began with, or give another directory to begin anew."
 
 
-class ExactResumeMixin:
+class ExactResume(Callback):
     """Resumes a killed `fit` so that it ends in the bits of an undisturbed one, as far as the model is deterministic.
 
     It owns the order of the data: give `fit` what `data` returns, and run the same program again after a kill.
@@ -52,15 +53,12 @@ class ExactResumeMixin:
         lists of them.
 
     Raises:
-      ValueError: an argument cannot be used; Keras 3 runs on another backend than TensorFlow; at the beginning of
-        `fit`: the directory is of another model, other data, another batch size or number of replicas; all snapshots
-        are damaged; a layer or the data has state that cannot be saved; after its first step: the step changes a
-        variable that is not saved.
+      ValueError: an argument cannot be used; at the beginning of `fit`: Keras 3 runs on another backend than
+        TensorFlow; the directory is of another model, other data, another batch size or number of replicas; all
+        snapshots are damaged; a layer or the data has state that cannot be saved; after its first step: the
+        step changes a variable that is not saved.
     """
 
-    # Of Keras' Callback.
-    model: Any
-    params: Any
     _hooks: Any
 
     def __init__(
@@ -71,7 +69,6 @@ class ExactResumeMixin:
         also: Sequence[Any] = (),
     ):
         name = type(self).__name__
-        keras_version.require_tensorflow(self, name)
         super().__init__()
         if not isinstance(directory, (str, os.PathLike)) or not str(directory):
             raise InputError(f"{name}: directory={directory!r}; expected the path of a folder.")
@@ -167,7 +164,7 @@ class ExactResumeMixin:
 
     def on_train_begin(self, logs: Any = None) -> None:
         hooks = keras_fit.callback_list(self)
-        if any(isinstance(each, ExactResumeMixin) and each is not self for each in hooks.callbacks):
+        if any(isinstance(each, ExactResume) and each is not self for each in hooks.callbacks):
             raise InputError(f"{type(self).__name__}: fit has two of it; give it one.")
         if hooks.callbacks[-1] is not self:
             # Called again there: what all others do at a hook belongs to the save.
@@ -312,11 +309,13 @@ class ExactResumeMixin:
             count = sum(path.partition("#")[0] == name for path in roots)
             if each is not self:
                 roots[f"{name}#{count}" if count else name] = (each, True)
-        return {**roots, "also": (self._also, True), **self._of_keras()}
-
-    def _of_keras(self) -> dict[str, tuple[Any, bool]]:
-        """The state that this Keras keeps for all models."""
-        return {}
+        roots["also"] = (self._also, True)
+        if not self._is_keras2():
+            seeds = importlib.import_module("keras.src.random.seed_generator")
+            with self.model.distribute_strategy.scope():
+                # Of keras.random without a seed, in all layers.
+                roots["keras.random"] = (seeds.global_seed_generator(), False)
+        return roots
 
     def _new_state(self) -> TrainingState:
         return TrainingState(self.model, is_keras2=self._is_keras2(), roots=self._roots, left_out=self)
@@ -526,7 +525,7 @@ class ExactResumeMixin:
         return self._snapshots.path(self._found["step"])
 
     def _is_keras2(self) -> bool:
-        return any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(self).__mro__)
+        return any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(self.model).__mro__)
 
     def _is_cluster(self) -> bool:
         return isinstance(self.model.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy)

@@ -1,7 +1,5 @@
-"""Instruments: measurements during training that show why and when a large batch loses accuracy.
-
-The callbacks here are those of the `tf.keras` in use; `instruments.keras2` and `instruments.keras3` have those of one
-Keras each.
+"""Instruments: measurements during training that show why and when a large batch loses accuracy. Callbacks for
+`fit` of Keras 2 and Keras 3.
 """
 
 from __future__ import annotations
@@ -10,16 +8,18 @@ from typing import Any
 
 from tfbigbatch.lazy_names import LazyNames
 
-_CALLBACKS = ("GradientNoiseScale", "LayerStatistics", "Sharpness")
 _HOMES = {
     "EventLog": "event_log",
+    "GradientNoiseScale": "gradient_noise_scale",
+    "LayerStatistics": "layer_statistics",
+    "Sharpness": "sharpness",
     "Spectrum": "spectrum",
     "StepGradients": "step_gradients",
     "update_spectrum": "spectrum",
 }
 
-__all__ = [*_CALLBACKS, *_HOMES]
-_lazy = LazyNames(__name__, _HOMES, _CALLBACKS)
+__all__ = [*_HOMES]
+_lazy = LazyNames(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from tfbigbatch.instruments.step_gradients import StepGradients
 from tfbigbatch.utils import arguments
 
 
-class GradientNoiseScaleMixin(Instrument):
+class GradientNoiseScale(Instrument):
     """Measures the "simple" noise scale tr(Sigma) / |G|^2, in examples, of McCandlish et al. 2018 (arXiv:1812.06162).
 
     It is their estimate of the critical batch size, at which training takes twice the minimum of steps and twice the

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.event_log import log_of
+from tfbigbatch.keras_callback import Callback
 
 
-class AtSteps:
+class AtSteps(Callback):
     """Base of callbacks that measure between optimizer steps, over several calls of `fit` and resumes.
 
     A subclass has `_next_measurement(step)` and `_measure(step)`. With `steps_per_execution` above 1 or accumulation in
@@ -21,9 +22,6 @@ class AtSteps:
 
     # Lets tf_keras pass tensors, so that it does not wait for the device.
     _supports_tf_logs = True
-    # Of Keras' Callback.
-    model: Any
-    set_model: Callable[[Any], None]
 
     def on_train_begin(self, logs: Any = None) -> None:
         # Loss scaling and Adasum wrap the optimizer that counts.
@@ -67,9 +65,7 @@ class AtSteps:
 
 
 class Instrument(AtSteps):
-    """Base of the instruments; `keras2` and `keras3` mix it with their Callback.
-
-    A subclass measures in `_measure(step)` and calls `_record`.
+    """Base of the instruments. A subclass measures in `_measure(step)` and calls `_record`.
 
     Args:
       when: steps between measurements, or a list of steps.
@@ -101,7 +97,7 @@ class Instrument(AtSteps):
         """Measures a compiled model outside of `fit`, such as one with the weights of a checkpoint.
 
         Args:
-          model: of this callback's Keras.
+          model: of Keras 2 or 3.
           step: the step in the history and the log.
 
         Returns:

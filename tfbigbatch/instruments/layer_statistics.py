@@ -17,7 +17,7 @@ from tfbigbatch.instruments.spectrum import update_spectrum
 from tfbigbatch.instruments.step_gradients import StepGradients
 
 
-class LayerStatisticsMixin(Instrument):
+class LayerStatistics(Instrument):
     """Measures, for each trainable variable w, the effect of one optimizer step.
 
     - weight_norm: |w| before the step.

@@ -15,7 +15,7 @@ from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 from tfbigbatch.utils import arguments
 
 
-class SharpnessMixin(Instrument):
+class Sharpness(Instrument):
     """Measures the curvature of the loss on a fixed probe at the current weights.
 
     - The largest eigenvalues of the Hessian: Lanczos' method on Hessian-vector products, with full

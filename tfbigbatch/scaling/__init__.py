@@ -1,8 +1,4 @@
-"""Scaling rules that transfer a tuned recipe to another batch size, batch ramps, and DATE, which adjusts the warm-up.
-
-`DATE` and `RampLog` are callbacks of the `tf.keras` in use; `scaling.keras2` and `scaling.keras3` have those of one
-Keras each.
-"""
+"""Scaling rules that transfer a tuned recipe to another batch size, batch ramps, and DATE, which adapts the warm-up."""
 
 from __future__ import annotations
 
@@ -12,10 +8,15 @@ from tfbigbatch.lazy_names import LazyNames
 from tfbigbatch.scaling.moments import MOMENTS, WEIGHT_DECAYS
 from tfbigbatch.scaling.recipe import RULES, Recipe
 
-_HOMES = {"BatchRamp": "batch_ramp", "make_adjustable": "tfbigbatch.schedules.adjustable_warmup"}
+_HOMES = {
+    "BatchRamp": "batch_ramp",
+    "DATE": "date",
+    "RampLog": "ramp_log",
+    "make_adjustable": "tfbigbatch.schedules.adjustable_warmup",
+}
 
 __all__ = ["MOMENTS", "RULES", "WEIGHT_DECAYS", "BatchRamp", "Recipe", "DATE", "RampLog", "make_adjustable"]
-_lazy = LazyNames(__name__, _HOMES, ("DATE", "RampLog"))
+_lazy = LazyNames(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
 from tfbigbatch.instruments.instrument import AtSteps, innermost
@@ -70,7 +69,7 @@ class DATEState(tf.Module):
         return getattr(self, name).numpy().item()
 
 
-class DATEMixin(AtSteps):
+class DATE(AtSteps):
     """Measures during the warm-up, and lowers the peak learning rate if the measurements require it.
 
     The optimizer's schedule is that of `Recipe.schedule` or `schedules.build`, with a linear warm-up; DATE makes it
@@ -113,9 +112,9 @@ class DATEMixin(AtSteps):
         noise_scale, largest_update (None if not measured), gain (after the decision).
 
     Raises:
-      ValueError: an argument is out of range; Keras 3 runs on another backend than TensorFlow; at the beginning of
-        `fit`: the optimizer's schedule cannot be adjusted, has no warm-up, or was made adjustable outside the model's
-        strategy; the state is of another run.
+      ValueError: an argument is out of range; at the beginning of `fit`: Keras 3 runs on another backend than
+        TensorFlow; the optimizer's schedule cannot be adjusted, has no warm-up, or was made adjustable outside the
+        model's strategy; the state is of another run.
     """
 
     def __init__(
@@ -134,7 +133,6 @@ class DATEMixin(AtSteps):
         log: Callable[[int, dict[str, float]], object] | None = None,
         verbose: bool = True,
     ) -> None:
-        keras_version.require_tensorflow(self, "DATE")
         super().__init__()
         self._recipe = recipe
         self._batch_size = _batch_size(recipe, batch_size)

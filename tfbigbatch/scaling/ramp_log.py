@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import innermost
+from tfbigbatch.keras_callback import Callback
 from tfbigbatch.scaling.batch_ramp import BatchRamp
 from tfbigbatch.utils import arguments
 
 
-class RampLogMixin:
+class RampLog(Callback):
     """Checks that `fit` follows a batch ramp, and adds `batch_size` and `examples` to the logs of each epoch.
 
     `batch_size` is the number of examples in the last optimizer step, `examples` that of all micro-batches so far. Both
@@ -27,16 +27,11 @@ class RampLogMixin:
       micro_batch_size: examples in a batch of `fit`, over all replicas.
 
     Raises:
-      ValueError: an argument cannot be used; Keras 3 runs on another backend than TensorFlow; at the beginning of
-        `fit`: the optimizer accumulates otherwise or cannot, or the ramp is longer than `fit`.
+      ValueError: an argument cannot be used; at the beginning of `fit`: Keras 3 runs on another backend than
+        TensorFlow; the optimizer accumulates otherwise or cannot, or the ramp is longer than `fit`.
     """
 
-    # Of Keras' Callback.
-    model: Any
-    params: Any
-
     def __init__(self, ramp: BatchRamp, *, dataset_size: int, micro_batch_size: int) -> None:
-        keras_version.require_tensorflow(self, "RampLog")
         super().__init__()
         if not isinstance(ramp, BatchRamp):
             raise InputError(f"RampLog: ramp={ramp!r} is not a tfbigbatch.BatchRamp.")

@@ -60,18 +60,16 @@ class RunInstruments:
         self.callbacks: list[tf_keras.callbacks.Callback] = []
         if noise.enabled:
             source = {"step_gradients": self._step_gradients} if in_steps else {"probe": self._fresh_probe}
-            self._noise = instruments.keras2.GradientNoiseScale(
+            self._noise = instruments.GradientNoiseScale(
                 **source, smoothing=noise.smoothing, **self._common("noise_scale")
             )
             self.callbacks.append(self._noise)
         if sharpness.enabled:
             options = {name: sharpness[name] for name in ("eigenvalues", "iterations", "trace_samples", "radius")}
-            found = instruments.keras2.Sharpness(
-                probe=self._probe(), seed=config.seed, **options, **self._common("sharpness")
-            )
+            found = instruments.Sharpness(probe=self._probe(), seed=config.seed, **options, **self._common("sharpness"))
             self.callbacks.append(found)
         if layers.enabled:
-            found = instruments.keras2.LayerStatistics(
+            found = instruments.LayerStatistics(
                 step_gradients=self._step_gradients,
                 histograms=layers.histograms,
                 spectrum=layers.spectrum,

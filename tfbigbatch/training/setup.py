@@ -238,7 +238,7 @@ def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> tf_kera
         last_step=micro_batches,
     )
     recipe = plan.phases[0].plan.tuned if use_noise else None
-    return scaling.keras2.DATE(probe=probe, recipe=recipe, batch_size=config.batch_size, log=log, **fields)
+    return scaling.DATE(probe=probe, recipe=recipe, batch_size=config.batch_size, log=log, **fields)
 
 
 # ---- 4. Resume --------------------------------------------------------------------------------
