@@ -1,7 +1,6 @@
 """A killed `fit` that is run again ends in the bits of an undisturbed one, in both Kerases."""
 
 import functools
-import json
 import os
 import signal
 import tempfile
@@ -108,7 +107,7 @@ def test_a_training_that_is_done_trains_nothing_and_one_with_more_epochs_continu
     # A name that TensorFlow reads as a pattern.
     tmp_path = tmp_path / "lr=[0.1]"
     short = eagerly("keras3", "arrays", tmp_path, epochs=2)
-    assert steps_in(tmp_path) == [10, 12] and json.loads((tmp_path / "status.json").read_text())["status"] == "done"
+    assert steps_in(tmp_path) == [10, 12]
     assert_same(eagerly("keras3", "arrays", tmp_path, epochs=2), short)
     assert_same(eagerly("keras3", "arrays", tmp_path), undisturbed("keras3", "arrays", eagerly))
 
@@ -160,7 +159,7 @@ def test_another_training_is_refused_and_nothing_is_touched(interrupted_director
     refused("optimizer: LAMB there, Adam here", model=resumed_fit.model_of("tf_keras", keras.optimizers.Adam()))
     wider = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
     wider.compile(resumed_fit.OPTIMIZERS["tf_keras"].LAMB(0.1), "mse")
-    refused(r"of another model: \['dense/kernel', \[4, 6\], 'float32'\] there", model=wider)
+    refused(r"of another model or .*: \['dense/kernel', \[4, 6\], 'float32'\] there", model=wider)
     with mirrored(2).scope():
         refused("replicas: 1 there, 2 here", model=resumed_fit.model_of("tf_keras"))
     assert before == files() and not (interrupted_directory / ".lock").exists()
@@ -233,9 +232,6 @@ def test_data_is_checked(tmp_path):
     features, labels = resumed_fit.examples()
     endless = tf.data.Dataset.from_tensors((features, labels)).repeat()
 
-    def rows():
-        yield from zip(features, labels)
-
     for arguments, match in (
         ({"x": endless}, "has no end; give steps_per_epoch"),
         ({"x": endless, "batch_size": 3}, "leave y, sample_weight, batch_size"),
@@ -243,8 +239,6 @@ def test_data_is_checked(tmp_path):
         ({"x": features, "y": labels[1:]}, "different lengths"),
         ({"x": features, "y": labels, "steps_per_epoch": 3}, "steps_per_epoch is for tf.data"),
         ({"x": (row for row in features)}, "x is a generator"),
-        ({"x": lambda: endless}, r"x is the function <lambda>\(\); expected one that is called with the epoch"),
-        ({"x": rows}, "x is the generator function rows; .*from_generator\\(rows"),
         ({"x": []}, "no examples"),
         ({"x": "data.csv"}, "x is str; expected an array"),
         ({"x": [features, features], "y": labels}, "2 features, 40 labels; .*give several arrays as a tuple"),

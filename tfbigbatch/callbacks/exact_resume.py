@@ -246,7 +246,6 @@ class ExactResume(Callback):
             if not self._is_keras2():
                 self.model._initial_epoch = None
         if self._is_chief():
-            self._snapshots.write_status({"status": "done", "epochs": self.params.get("epochs")})
             self._snapshots.release()
         self._state = None
 
@@ -269,8 +268,6 @@ class ExactResume(Callback):
                 f"{type(self).__name__}: {self._folder()} is in epoch {self._epoch}, and fit begins with {epoch}. "
                 "Leave initial_epoch out: it is known."
             )
-        if self._is_chief():
-            self._snapshots.write_status({"status": "running"})
         self._restore_history()
         if self._found["is_in_epoch"]:
             # The other callbacks began this epoch before the save, and have now begun it again.
@@ -287,19 +284,15 @@ class ExactResume(Callback):
         self._checked_data().stream.begin(self._position(), None)
 
     def _set_initial_epoch(self) -> None:
-        is_new = self._found is None
-        done = self._snapshots.status()
-        epochs = self.params.get("epochs") or 0
-        ended = done.get("status") == "done" and isinstance(done.get("epochs"), int) and epochs <= done["epochs"]
-        if self._found is not None and self._found["is_stopped"]:
-            ended = ended or epochs <= (self._found["of_epochs"] or 0)
-        epoch, step = (epochs, 0) if ended and not is_new else (self._epoch, self._step)
+        place = None
+        if self._found is not None:
+            epochs = self.params.get("epochs") or 0
+            is_done = epochs <= max(self._epoch, (self._found["of_epochs"] or 0) if self._found["is_stopped"] else 0)
+            place = (epochs, 0) if is_done else (self._epoch, self._step)
         if self._is_keras2():
-            self.model._training_state = keras_fit.FirstEpoch(
-                self.model, None if is_new else (epoch, step), self._begin_at
-            )
-        elif not is_new:
-            self.model._initial_epoch = epoch
+            self.model._training_state = keras_fit.FirstEpoch(self.model, place, self._begin_at)
+        elif place is not None:
+            self.model._initial_epoch = place[0]
 
     def _other_roots(self) -> dict[str, tuple[Any, bool]]:
         """The objects beside the model in which state is searched for."""
@@ -409,14 +402,10 @@ class ExactResume(Callback):
             )
 
     def _check_found(self, data: fit_data.FitData) -> None:
-        found, here = self._found or {}, self._description(data)
-        there = {name: found.get(name) for name in here}
-        differences = [f"{name}: {there[name]} there, {here[name]} here" for name in here if there[name] != here[name]]
-        of_data = dict(found.get("data") or {})
-        differences += [
-            f"{name} of the data: {of_data.get(name)} there, {value} here"
-            for name, value in data.description.items()
-            if of_data.get(name) != value
+        assert self._found is not None
+        there, here = self._found["training"], self._description(data)
+        differences = [
+            f"{name}: {there.get(name)} there, {value} here" for name, value in here.items() if there.get(name) != value
         ]
         if differences:
             raise InputError(
@@ -427,18 +416,11 @@ class ExactResume(Callback):
         assert self._state is not None and self._found is not None
         there, here = self._found["layout"], self._state.layout
         if there != here:
-            shown = next(
-                (f"{one} there, {other} here" for one, other in zip(there, here) if one != other),
-                f"{len(there)} variables there, {len(here)} here",
-            )
-            raise InputError(f"{type(self).__name__}: {self._folder()} is of another model: {shown}. {_ADVICE}")
-        of_others, theirs = self._found["others"], self._state.others
-        only = [f"{each} there" for each in of_others if each not in theirs]
-        only += [f"{each} here" for each in theirs if each not in of_others]
-        if only:
+            only = [f"{each} there" for each in there if each not in here]
+            only += [f"{each} here" for each in here if each not in there]
             raise InputError(
-                f"{type(self).__name__}: {self._folder()} has other state beside the model's: only "
-                f"{', '.join(only[:5])}. {_ADVICE}"
+                f"{type(self).__name__}: {self._folder()} is of another model or has other state: "
+                f"{', '.join(only[:5]) or 'the same in another order'}. {_ADVICE}"
             )
 
     def _check_that_all_is_saved(self) -> None:
@@ -459,6 +441,7 @@ class ExactResume(Callback):
             "keras": "tf_keras" if self._is_keras2() else "keras3",
             "optimizer": type(self.model.optimizer).__name__,
             "replicas": self.model.distribute_strategy.num_replicas_in_sync,
+            **{f"{name} of the data": value for name, value in data.description.items()},
         }
 
     # ---- Saving -----------------------------------------------------------------------------------
@@ -481,8 +464,7 @@ class ExactResume(Callback):
                 shutil.rmtree(scratch, ignore_errors=True)
             return
         content = {
-            **self._description(data),
-            "data": data.description,
+            "training": self._description(data),
             "epoch": self._epoch,
             "step_in_epoch": self._step,
             "is_in_epoch": is_in_epoch,
@@ -490,7 +472,6 @@ class ExactResume(Callback):
             "of_epochs": self.params.get("epochs"),
             "history": self._history,
             "layout": state.layout,
-            "others": state.others,
             "optimizers": state.built_for,
             "callbacks": [{"class": type(other).__name__, "counters": counters(other)} for other in self._others],
         }
@@ -498,8 +479,6 @@ class ExactResume(Callback):
             state.save(folder, with_metrics=has_metrics)
             data.stream.save(self._position(), os.path.join(folder, _ITERATOR))
             save_arrays(os.path.join(folder, _ARRAYS), self._others)
-        if not self._snapshots.status() or self._found is None and self._snapshots.status().get("status") == "done":
-            self._snapshots.write_status({"status": "running"})
 
     def _restore_history(self) -> None:
         history = getattr(self.model, "history", None)
@@ -534,8 +513,7 @@ class ExactResume(Callback):
         return not self._is_cluster() or bool(self.model.distribute_strategy.extended.should_checkpoint)
 
     def _warn(self, message: str) -> None:
-        text = message if message.startswith("ExactResume") else f"{type(self).__name__}: {message}."
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(f"{type(self).__name__}: {message}.", stacklevel=3)
 
 
 def _plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.callbacks.streams import IteratorStream, NumberedStream, ReadAgainStream, Stream
+from tfbigbatch.callbacks.streams import IteratorStream, NumberedStream, ReadAgainStream, Stream, digest
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.in_memory.arrays import Arrays, of_parts
 from tfbigbatch.data.records import order
@@ -105,8 +103,6 @@ def of_pipeline(
       is_saved_at: function of a batch's number and of the steps in an epoch; see `IteratorStream`.
     """
     is_function = not isinstance(x, tf.data.Dataset)
-    if is_function:
-        _check_function(x)
     pipeline = x(0) if is_function else x
     if not isinstance(pipeline, tf.data.Dataset):
         raise InputError(f"{_OWNER}: x(0) returned {type(pipeline).__name__}; expected a tf.data.Dataset.")
@@ -125,25 +121,6 @@ def of_pipeline(
     else:
         stream = ReadAgainStream(pipeline, steps)
     return FitData(stream, _checked(pipeline.element_spec), description)
-
-
-def _check_function(x: Callable[[int], tf.data.Dataset]) -> None:
-    name = getattr(x, "__name__", "x")
-    if inspect.isgeneratorfunction(x):
-        raise InputError(
-            f"{_OWNER}: x is the generator function {name}; expected {_FORMS}. For its examples give "
-            f"tf.data.Dataset.from_generator({name}, output_signature=...).batch(...), with steps_per_epoch=."
-        )
-    try:
-        inspect.signature(x).bind(0)
-    except TypeError:
-        raise InputError(
-            f"{_OWNER}: x is the function {name}{inspect.signature(x)}; expected one that is called with the epoch "
-            "alone, from 0, and returns a tf.data.Dataset."
-        ) from None
-    except ValueError:
-        # Of C: it has no signature.
-        return
 
 
 def _steps_of(known: int, steps_per_epoch: int | None) -> int:
@@ -244,10 +221,7 @@ def _is_indexable(x: Any) -> bool:
 def _sample_hash(examples: Arrays) -> str:
     """A digest of some examples spread over all: other data of the same shape is told from it."""
     chosen = np.unique(np.linspace(0, len(examples) - 1, _SAMPLED).astype(np.int64))
-    digest = hashlib.sha256()
-    for array in tf.nest.flatten(examples._rows(tf.constant(chosen))):
-        digest.update(repr(array.numpy().tolist()).encode() if array.dtype == tf.string else array.numpy().tobytes())
-    return digest.hexdigest()
+    return digest(tf.nest.flatten(examples._rows(tf.constant(chosen))))
 
 
 def _checked(spec: Any) -> Any:

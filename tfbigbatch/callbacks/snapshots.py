@@ -17,7 +17,7 @@ from tfbigbatch.utils.folder_lock import FolderLock
 
 _NAME = re.compile(r"step-(\d{10})")
 _MANIFEST = "training.json"
-_STATUS = "status.json"
+_KEPT = 2
 
 
 class Snapshots:
@@ -28,15 +28,13 @@ class Snapshots:
 
     Args:
       directory: folder of the snapshots; it is made.
-      keep: number of newest snapshots that are kept.
 
     Raises:
       ValueError: the directory cannot be made.
     """
 
-    def __init__(self, directory: str, keep: int = 2) -> None:
+    def __init__(self, directory: str) -> None:
         self.directory = directory
-        self._keep = keep
         self._lock = FolderLock(directory)
 
     def make_directory(self) -> None:
@@ -94,7 +92,7 @@ class Snapshots:
                 damaged.append(f"{path}: {error}")
                 continue
             for line in damaged:
-                warn(f"ExactResume: a damaged snapshot was set aside, and the one before it is used. {line}")
+                warn(f"a damaged snapshot was set aside, and the one before it is used. {line}")
             if renames:
                 self._set_aside([step for step in self.steps() if step > content["step"]])
             return content
@@ -139,7 +137,7 @@ class Snapshots:
             shutil.rmtree(whole, ignore_errors=True)
             os.replace(part, whole)
             _sync(self.directory)
-            for old in self.steps()[self._keep :]:
+            for old in self.steps()[_KEPT:]:
                 # Renamed first: half a snapshot must not look like a damaged one.
                 gone = os.path.join(self.directory, ".part-old")
                 shutil.rmtree(gone, ignore_errors=True)
@@ -149,21 +147,6 @@ class Snapshots:
     def remove(self, step: int) -> None:
         """Removes a step's snapshot."""
         shutil.rmtree(self.path(step), ignore_errors=True)
-
-    def status(self) -> dict[str, Any]:
-        """The status that `write_status` wrote last, or an empty dictionary."""
-        path = os.path.join(self.directory, _STATUS)
-        if not os.path.exists(path):
-            return {}
-        try:
-            return files.read_json_dictionary(path)
-        except InputError:
-            # It only says that a training is done; the snapshots have the rest.
-            return {}
-
-    def write_status(self, content: dict[str, Any]) -> None:
-        """Writes `status.json`."""
-        files.write_json(os.path.join(self.directory, _STATUS), content)
 
 
 def _checked(path: str) -> dict[str, Any]:

@@ -135,13 +135,13 @@ class ReadAgainStream(Stream):
         self._made = 0
 
     def save(self, position: int, prefix: str) -> None:
-        files.write_json(f"{prefix}.json", {"next": _digest(self.at(position))})
+        files.write_json(f"{prefix}.json", {"next": digest(self.at(position))})
 
     def begin(self, position: int, saved: str | None) -> None:
         super().begin(position, saved)
         if saved is None or not position:
             return
-        if files.read_json_dictionary(f"{saved}.json").get("next") != _digest(self.at(position)):
+        if files.read_json_dictionary(f"{saved}.json").get("next") != digest(self.at(position)):
             raise InputError(
                 f"ExactResume: the tf.data pipeline gives another batch {position} than it gave to the training. Give "
                 "seed= to its shuffles and random operations, or give ExactResume.data a function of the epoch, from "
@@ -228,13 +228,8 @@ class IteratorStream(Stream):
         if self._iterator is not None and epoch == self._epoch:
             return
         self._epoch = epoch
-        pipeline = self._make(epoch)
-        if not isinstance(pipeline, tf.data.Dataset):
-            raise InputError(
-                f"ExactResume.data: x returned {type(pipeline).__name__} for epoch {epoch}; expected a tf.data.Dataset."
-            )
         with tf.device("CPU:0"):
-            self._iterator = iter(pipeline)
+            self._iterator = iter(self._make(epoch))
 
     def _read(self, number: int) -> list[tf.Tensor]:
         self._open_epoch_of(number)
@@ -266,12 +261,13 @@ def _next_of(iterator: Any, number: int, steps_per_epoch: int) -> list[tf.Tensor
     return list(tf.nest.flatten(batch))
 
 
-def _digest(tensors: list[tf.Tensor]) -> str:
-    digest = hashlib.sha256()
+def digest(tensors: list[tf.Tensor]) -> str:
+    """A digest of the values of tensors, texts too."""
+    found = hashlib.sha256()
     for tensor in tensors:
         array = tensor.numpy()
-        digest.update(repr(array.tolist()).encode() if tensor.dtype == tf.string else array.tobytes())
-    return digest.hexdigest()
+        found.update(repr(array.tolist()).encode() if tensor.dtype == tf.string else array.tobytes())
+    return found.hexdigest()
 
 
 def _reason(error: Exception) -> str:

@@ -31,8 +31,8 @@ class TrainingState:
       roots, left_out: what else is searched for state, as `reachable.found_from` takes it.
 
     Attributes:
-      layout: [name, shape, dtype] of the model's weights.
-      others: [path, shape, dtype] of the variables that neither the model nor an optimizer lists.
+      layout: [name, shape, dtype] of the model's weights, and then of the variables that neither the model nor an
+        optimizer lists, which have paths as names.
       built_for: of each optimizer beside the model's own the paths of the variables that it trains; None before it is
         built.
 
@@ -78,8 +78,9 @@ class TrainingState:
             self._hooks.append({"before_save": layer_state.gather, "after_restore": layer_state.spread})
         self._checkpoint = tf.train.Checkpoint(variables=shared, tables=list(self._found.tables.values()), **parts)
         self._saved = {handle for each in [*shared, *own] for handle in handles(each)} | _covered(parts)
-        self.layout = _layout(model.weights)
-        self.others = [[path, each.shape.as_list(), each.dtype.name] for path, each in others.items()]
+        names = canonical([getattr(each, "path", each.name.split(":")[0]) for each in model.weights])
+        named = [*zip(names, map(_tensor, model.weights)), *others.items()]
+        self.layout = [[name, each.shape.as_list(), each.dtype.name] for name, each in named]
         self.built_for = self._optimizers(self._found)
         self._metrics: ReplicaState | None = None
         self._metrics_checkpoint: tf.train.Checkpoint | None = None
@@ -164,9 +165,7 @@ class TrainingState:
           ValueError: it is of another model or optimizer.
         """
         try:
-            status = self._checkpoint.read(literal_path(os.path.join(folder, _STATE)))
-            status.assert_existing_objects_matched()
-            status.assert_consumed()
+            _read_whole(self._checkpoint, os.path.join(folder, _STATE))
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             reason = str(getattr(error, "message", None) or error).strip().splitlines()[0]
             raise InputError(
@@ -179,9 +178,7 @@ class TrainingState:
         """Reads the metrics; returns whether they were saved and are those of the model."""
         metrics, checkpoint = self._metrics_state()
         try:
-            status = checkpoint.read(literal_path(os.path.join(folder, _METRICS)))
-            status.assert_existing_objects_matched()
-            status.assert_consumed()
+            _read_whole(checkpoint, os.path.join(folder, _METRICS))
         except (AssertionError, ValueError, tf.errors.OpError):
             return False
         metrics.spread()
@@ -211,6 +208,12 @@ class TrainingState:
         for hooks in self._hooks:
             if name in hooks:
                 hooks[name]()
+
+
+def _read_whole(checkpoint: tf.train.Checkpoint, prefix: str) -> None:
+    status = checkpoint.read(literal_path(prefix))
+    status.assert_existing_objects_matched()
+    status.assert_consumed()
 
 
 def _may_differ(variable: tf.Variable, is_keras2: bool) -> bool:
@@ -274,13 +277,6 @@ def _optimizer_parts(optimizer: Any, is_keras2: bool) -> dict[str, Any]:
     elif isinstance(rate, tf.Module):
         parts["schedule"] = list(rate.variables)
     return parts
-
-
-def _layout(variables: Sequence[Any]) -> list[list[Any]]:
-    """[name, shape, dtype] of each, without Keras' running numbers."""
-    names = canonical([getattr(each, "path", each.name.split(":")[0]) for each in variables])
-    tensors = [_tensor(each) for each in variables]
-    return [[name, each.shape.as_list(), each.dtype.name] for name, each in zip(names, tensors)]
 
 
 def _tensor(variable: Any) -> Any:

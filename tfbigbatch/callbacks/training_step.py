@@ -27,7 +27,7 @@ def unsaved(model: Any, before: TrainingState, after: TrainingState) -> list[str
         for handle, each in changed_variables(model).items()
         if not after.holds(handle)
     ]
-    names = [{name for name, _, _ in [*state.layout, *state.others]} for state in (before, after)]
+    names = [{name for name, _, _ in state.layout} for state in (before, after)]
     kinds = (
         (
             lost,
