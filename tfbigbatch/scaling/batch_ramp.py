@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tfbigbatch import schedules
+from tfbigbatch import keras_version, schedules
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.scaling.recipe import RULES, Recipe
@@ -336,7 +336,8 @@ class BatchRamp:
           base: the recipe's schedule.
           keras: as for `schedule`.
         """
-        return schedules.rescale(base, start=stage.start, pace=stage.pace, factor=stage.factor, keras=keras)
+        classes = keras_version.module_for("tfbigbatch.schedules", keras)
+        return classes.RescaledSchedule(base, stage.start, stage.pace, stage.factor)
 
     def accumulation(self, dataset_size: int, micro_batch_size: int) -> AccumulationSchedule:
         """The ramp for anyone's `fit`: the `accumulation_steps` of LARS, LAMB, Muon and Shampoo, in both Keras.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from tfbigbatch import keras_version
@@ -88,16 +89,14 @@ def make_adjustable(schedule: Any) -> Any:
     """
     if isinstance(schedule, AdjustableSchedule):
         return schedule
-    for name in keras_version.PACKAGES:
-        classes = keras_version.module_for("tfbigbatch.schedules", name)
-        if isinstance(schedule, classes.GradualWarmup):
-            if schedule.warmup_shape != "linear":
-                raise InputError(
-                    f"a warm-up with warmup_shape={schedule.warmup_shape!r} cannot be adjusted: use "
-                    "warmup_shape='linear'."
-                )
-            return classes.AdjustableWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
-    raise InputError(
-        f"{schedule!r} cannot be adjusted: expected a GradualWarmup of tf_keras or Keras 3, as "
-        "tfbigbatch.schedules.build returns."
-    )
+    if not isinstance(schedule, WarmupSchedule):
+        raise InputError(
+            f"{schedule!r} cannot be adjusted: expected a GradualWarmup of tf_keras or Keras 3, as "
+            "tfbigbatch.schedules.build returns."
+        )
+    if schedule.warmup_shape != "linear":
+        raise InputError(
+            f"a warm-up with warmup_shape={schedule.warmup_shape!r} cannot be adjusted: use warmup_shape='linear'."
+        )
+    classes = sys.modules[type(schedule).__module__]
+    return classes.AdjustableWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)

@@ -103,22 +103,3 @@ class RescaledSchedules(ScheduleMixin):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> RescaledSchedules:
         return cls(**{**config, "schedule": cls._made(config["schedule"])})
-
-
-def rescale(
-    schedule: Any, *, start: float = 0.0, pace: float = 1.0, factor: float = 1.0, keras: str | None = None
-) -> Any:
-    """A schedule that reads another one from step `start` on, at `pace` of its steps in one, times `factor`.
-
-    Args:
-      schedule, start, pace, factor: of `RescaledSchedules`.
-      keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
-
-    Returns:
-      A serialisable `RescaledSchedule`.
-
-    Raises:
-      ValueError: as for `RescaledSchedules`.
-    """
-    classes = keras_version.module_for("tfbigbatch.schedules", keras)
-    return classes.RescaledSchedule(schedule, start, pace, factor)
