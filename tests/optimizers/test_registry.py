@@ -79,8 +79,8 @@ def test_a_quadratic_is_minimised(keras_version, name):
 @every_optimizer
 def test_serialisation_goes_round(keras_version, name):
     optimizer = get(keras_version, name, global_clipnorm=1.0)
-    stored = KERAS[keras_version].optimizers.serialize(optimizer)
-    again = optimizers.get(stored, keras=keras_version)
+    theirs = KERAS[keras_version].optimizers
+    again = theirs.deserialize(theirs.serialize(optimizer))
     assert type(again) is type(optimizer) and again.get_config() == optimizer.get_config()
 
 
@@ -161,12 +161,10 @@ def test_xla_and_replicas_do_not_change_the_weights(keras_version, name, way, op
     assert_same_weights(fitted(keras_version, make, strategy, jit_compile=way == "xla"), one)
 
 
-def test_names_and_dictionaries_and_optimizers_are_understood():
+def test_names_and_dictionaries_are_understood():
     assert optimizers.get("LAMB", keras="tf_keras").beta_1 == 0.9
     assert optimizers.get("momentum", keras="tf_keras").momentum == 0.9
     assert optimizers.get({"name": "lars", "eeta": 0.01}, keras="keras3", eeta=0.02).eeta == 0.02
-    made = optimizers.get("lamb", keras="tf_keras")
-    assert optimizers.get(made) is made
 
 
 def test_an_optimizer_of_the_users_own_has_a_name():
@@ -200,10 +198,6 @@ def test_unknown_names_are_told_the_nearest():
         optimizers.get({"learning_rate": 0.1})
     with pytest.raises(ValueError, match="keras='keras2' is unknown. Did you mean"):
         optimizers.get("lamb", keras="keras2")
-    with pytest.raises(ValueError, match="3 is neither a name"):
-        optimizers.get(3)
-    with pytest.raises(ValueError, match="takes no arguments: learning_rate"):
-        optimizers.get(optimizers.get("lamb"), learning_rate=0.1)
 
 
 @both_versions

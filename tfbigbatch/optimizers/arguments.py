@@ -42,6 +42,10 @@ def _number(**bounds: Any) -> Check:
     return lambda label, name, value: checks.number(name, _value_of(value), owner=label, **bounds)
 
 
+def _integer(**bounds: Any) -> Check:
+    return lambda label, name, value: checks.integer(name, _value_of(value), owner=label, **bounds)
+
+
 def _optional(check: Check) -> Check:
     return lambda label, name, value: None if value is None else check(label, name, value)
 
@@ -56,43 +60,14 @@ def _weight_decay(label: str, name: str, value: Any) -> Any:
     return 0.0 if value is None else _changing(label, name, value)
 
 
-def count(of: str) -> Check:
-    """A check for a whole number of 1 or more; `of` says of what, for the message."""
-
-    def check(label: str, name: str, value: Any) -> int:
-        try:
-            return checks.integer(name, _value_of(value), least=1, owner=label)
-        except InputError:
-            raise InputError(
-                f"{label}: {name}={value!r} is not a number of {of}; expected a whole number of 1 or more."
-            ) from None
-
-    return check
-
-
 def _accumulation(label: str, name: str, value: Any) -> Any:
     """A whole number of micro-batches, or a schedule of them, also by its config as `get_config` gives it."""
     if isinstance(value, AccumulationSchedule):
         return value
     if isinstance(value, Mapping) and set(value) == {"micro_batches", "steps"}:
         return AccumulationSchedule(**value)
-    try:
-        return count("micro-batches")(label, name, value)
-    except InputError as error:
-        raise InputError(f"{str(error)[:-1]}, or BatchRamp.accumulation(...).") from None
-
-
-def _whole(label: str, name: str, value: Any) -> int:
-    """A whole number of 0 or more."""
-    return checks.integer(name, _value_of(value), least=0, owner=label)
-
-
-def _delay(label: str, name: str, value: Any) -> int:
-    """0 or 1 round."""
-    rounds = _whole(label, name, value)
-    if rounds > 1:
-        raise InputError(f"{label}: {name}={value!r} rounds; expected 0 or 1.")
-    return rounds
+    expected = "a whole number of micro-batches of 1 or more, or BatchRamp.accumulation(...)"
+    return checks.integer(name, _value_of(value), least=1, expected=expected, owner=label)
 
 
 def _flag(label: str, name: str, value: Any) -> bool:
@@ -101,14 +76,7 @@ def _flag(label: str, name: str, value: Any) -> bool:
 
 def one_of(*known: str) -> Check:
     """A check for one of a few words."""
-
-    def check(label: str, name: str, value: Any) -> str:
-        if not isinstance(value, str) or value not in known:
-            words = " or ".join([", ".join(map(repr, known[:-1])), repr(known[-1])])
-            raise InputError(f"{label}: {name}={value!r} is unknown; expected {words}.")
-        return value
-
-    return check
+    return lambda label, name, value: checks.one_of(name, value, known, owner=label)
 
 
 def _bounds(label: str, name: str, value: Any) -> tuple[float | None, float | None] | None:
@@ -176,6 +144,8 @@ def _treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str], ...
 _NOT_NEGATIVE = _number(least=0.0)
 _POSITIVE = _number(above=0.0)
 _FRACTION = _number(least=0.0, below=1.0)
+_COUNT = _integer(least=1)
+_WHOLE = _integer(least=0)
 
 KERAS = {
     # 0 means no clipping, as in Keras.
@@ -184,7 +154,7 @@ KERAS = {
     "global_clipnorm": Argument(None, _optional(_NOT_NEGATIVE)),
     "use_ema": Argument(False, _flag),
     "ema_momentum": Argument(0.99, _number(least=0.0, most=1.0)),
-    "ema_overwrite_frequency": Argument(None, _optional(count("steps"))),
+    "ema_overwrite_frequency": Argument(None, _optional(_COUNT)),
 }
 LAYERWISE = {
     # As the papers' own code; AdamW keeps Keras' default.
@@ -261,7 +231,7 @@ TABLES: dict[str, dict[str, Argument]] = {
         "learning_rate": Argument(0.02, _changing),
         "momentum": Argument(0.95, _FRACTION),
         "nesterov": Argument(True, _flag),
-        "newton_schulz_steps": Argument(5, count("Newton-Schulz steps")),
+        "newton_schulz_steps": Argument(5, _COUNT),
         "coefficients": Argument("quintic", one_of(*NEWTON_SCHULZ_COEFFICIENTS)),
         "scale": Argument("rms", one_of(*MUON_SCALES)),
         "normuon_beta": Argument(None, _optional(_FRACTION)),
@@ -285,13 +255,13 @@ TABLES: dict[str, dict[str, Argument]] = {
         "eeta": Argument(0.001, _POSITIVE),
         "epsilon": Argument(1e-8, _NOT_NEGATIVE),
         "weight_decay": Argument(0.0, _weight_decay),
-        "block_size": Argument(128, count("rows of a block")),
-        "largest_side": Argument(8192, _optional(count("entries of a side"))),
-        "exponent": Argument(4, count("the root")),
+        "block_size": Argument(128, _COUNT),
+        "largest_side": Argument(8192, _optional(_COUNT)),
+        "exponent": Argument(4, _COUNT),
         "matrix_epsilon": Argument(1e-5, _POSITIVE),
         "root_method": Argument(None, _optional(one_of("newton", "eigh"))),
-        "root_every": Argument(1, count("steps")),
-        "graft_steps": Argument(5, _whole),
+        "root_every": Argument(1, _COUNT),
+        "graft_steps": Argument(5, _WHOLE),
         "matrices": Argument((), _treatments),
         "vectors": Argument("shampoo", one_of("shampoo", "graft", "adam")),
         "vector_learning_rate_ratio": Argument(1.0, _POSITIVE),
@@ -322,16 +292,16 @@ TABLES: dict[str, dict[str, Argument]] = {
 
 ADASUM = {
     "combine": Argument(None, _optional(one_of("gradients", "updates"))),
-    "group_size": Argument(1, count("replicas")),
+    "group_size": Argument(1, _COUNT),
 }
 LOCAL_STEPS = {
-    "every": Argument(1, count("steps")),
+    "every": Argument(1, _COUNT),
     "outer": Argument("average", one_of("average", "nesterov", "adasum")),
     "outer_learning_rate": Argument(None, _optional(_POSITIVE)),
     "outer_momentum": Argument(None, _optional(_FRACTION)),
-    "delay": Argument(0, _delay),
-    "group_size": Argument(1, count("replicas")),
-    "data_parallel_steps": Argument(0, _whole),
+    "delay": Argument(0, _integer(least=0, most=1)),
+    "group_size": Argument(1, _COUNT),
+    "data_parallel_steps": Argument(0, _WHOLE),
 }
 # What the constructors of Keras 3 take beside the tables.
 KERAS3 = {"loss_scale_factor": Argument(None, _optional(_POSITIVE))}

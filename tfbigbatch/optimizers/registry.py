@@ -12,7 +12,7 @@ from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import arguments as argument_tables
 from tfbigbatch.optimizers import exclusions
 
-_BUILT_IN = ("adamw", "lamb", "lars", "momentum", "muon", "shampoo")
+_BUILT_IN = tuple(argument_tables.TABLES)
 _EXCLUDE = "exclude_from_weight_decay"
 _SHARD = "shard_updates"
 # Accepted for every optimizer: with what arguments to wrap it, in which class. True: with none.
@@ -113,12 +113,8 @@ def _check_name(name: Any, known: Iterable[str]) -> None:
         raise InputError(f"optimizer {name!r} is unknown. {nearest(name, known)}")
 
 
-def accepted_arguments(maker: Callable[..., Any]) -> set[str]:
-    """The keyword arguments that a registered optimizer's constructor takes, its bases' included."""
-    return set(_parameters(maker))
-
-
 def _parameters(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The arguments that a registered optimizer's constructor takes by name, its bases' included."""
     if not isinstance(maker, type):
         return dict(inspect.signature(maker).parameters)
     found: dict[str, inspect.Parameter] = {}
@@ -138,8 +134,7 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     """Makes the optimizer registered under a name.
 
     Args:
-      name_or_config: a name; or a dictionary of its constructor's arguments, with the name under
-        'name'; or what Keras' `optimizers.serialize` gave; or an optimizer, returned as it is.
+      name_or_config: a name; or a dictionary of its constructor's arguments, with the name under 'name'.
       keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
       **arguments: the constructor's keyword arguments; they replace those of a dictionary.
 
@@ -153,18 +148,19 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
       ValueError: the name, or an argument's name, is unknown; the message has the nearest valid one.
     """
     makers = _makers(keras)
-    if name_or_config is not None and not isinstance(name_or_config, (str, dict)):
-        return _made(name_or_config, makers, arguments)
     if isinstance(name_or_config, dict):
-        if "class_name" in name_or_config:
-            return keras_version.keras_package(keras).optimizers.deserialize(name_or_config)
         arguments = {**name_or_config, **arguments}
         name_or_config = arguments.pop("name", None)
     name = name_or_config.lower() if isinstance(name_or_config, str) else name_or_config
     _check_name(name, makers)
     wrappers = {wrapper: arguments.pop(wrapper, None) for wrapper in WRAPPERS}
-    maker, arguments = _maker(name, makers, arguments, keras)
-    accepted = accepted_arguments(maker)
+    maker = makers[name]
+    if name == "adamw" and argument_tables.TABLES[name][_SHARD].check(
+        f"optimizer {name!r}", _SHARD, arguments.pop(_SHARD, False)
+    ):
+        # Keras' own gives way to ours where its updates are sharded.
+        maker, arguments[_SHARD] = keras_version.module_for("tfbigbatch.optimizers", keras).AdamW, True
+    accepted = set(_parameters(maker))
     excluded = None
     if _EXCLUDE not in accepted:
         excluded = exclusions.check_patterns(_EXCLUDE, arguments.pop(_EXCLUDE, None))
@@ -178,18 +174,6 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
         return _wrapped(optimizer, wrappers, keras)
     except (TypeError, ValueError) as error:
         raise InputError(f"optimizer {name!r}: {error}") from None
-
-
-def _maker(
-    name: str, makers: Mapping[str, Any], arguments: Mapping[str, Any], keras: str | None
-) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The maker of the optimizer, and its arguments: Keras' AdamW gives way to ours where its updates are sharded."""
-    arguments = dict(arguments)
-    if name == "adamw" and _SHARD in arguments:
-        if argument_tables.TABLES[name][_SHARD].check(f"optimizer {name!r}", _SHARD, arguments[_SHARD]):
-            return keras_version.module_for("tfbigbatch.optimizers", keras).AdamW, arguments
-        del arguments[_SHARD]
-    return makers[name], arguments
 
 
 def _wrapped(optimizer: Any, wrappers: Mapping[str, Any], keras: str | None) -> Any:
@@ -231,14 +215,3 @@ def _patterns_for_keras(patterns: Any) -> list[str]:
     """The patterns of variables without weight decay, for Keras' own method: its names may end in ':0'."""
     patterns = exclusions.SETS[patterns] if isinstance(patterns, str) else patterns or ()
     return [re.sub(r"\$$", r"(:\\d+)?$", pattern) for pattern in patterns]
-
-
-def _made(optimizer: Any, makers: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
-    if not hasattr(optimizer, "apply_gradients"):
-        raise InputError(
-            f"{optimizer!r} is neither a name ({', '.join(sorted(makers))}), nor a dictionary with one, nor an "
-            "optimizer."
-        )
-    if arguments:
-        raise InputError(f"an optimizer that is made already takes no arguments: {', '.join(arguments)}.")
-    return optimizer
