@@ -93,9 +93,3 @@ def test_a_train_step_of_ones_own_hands_its_gradients_over():
     last = noise.history[-1]
     assert last["low"] < TRACE / SQUARED_NORM < last["high"]
     assert last["critical_batch_size"] == pytest.approx(TRACE / SQUARED_NORM, rel=0.3)
-
-
-@pytest.mark.parametrize("options", [{}, {"probe": examples(8), "step_gradients": object()}])
-def test_there_is_one_source(options):
-    with pytest.raises(ValueError, match="expected one source of gradients, probe or step_gradients"):
-        instruments.GradientNoiseScale(**options)

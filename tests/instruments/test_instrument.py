@@ -79,10 +79,13 @@ def test_an_update_cannot_be_measured_outside_of_fit():
         instruments.LayerStatistics().measure(model)
 
 
-def test_when_is_an_interval_or_a_list():
+def test_when_is_an_interval_or_a_list_and_there_is_one_source_of_gradients():
     for when in (0, [], [0], [2, -1], 1.5 * np.ones(1), True):
         with pytest.raises(ValueError, match="expected the number of steps between measurements, 1 or more, or a list"):
             instruments.LayerStatistics(when=when)
+    for options in ({}, {"probe": PROBE, "step_gradients": object()}):
+        with pytest.raises(ValueError, match="expected one source of gradients, probe or step_gradients"):
+            instruments.GradientNoiseScale(**options)
 
 
 def test_replicas_see_what_one_sees():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.conftest import mirrored
 from tests.helpers.instrument_models import examples, fit, model_of, tanh
@@ -18,26 +19,14 @@ def look(keras_version, *hidden, strategy=None, **options):
     return model, sharpness.history[0]
 
 
-def hessian_of(function, point, step=1e-4):
-    """By central differences, in float64."""
-    size = len(point)
-    shifts = step * np.eye(size)
-    return np.array(
-        [
-            [
-                function(point + one + other)
-                - function(point + one - other)
-                - function(point - one + other)
-                + function(point - one - other)
-                for other in shifts
-            ]
-            for one in shifts
-        ]
-    ) / (4 * step**2)
-
-
-def gradient_of(function, point, step=1e-5):
-    return np.array([function(point + one) - function(point - one) for one in step * np.eye(len(point))]) / (2 * step)
+def derivatives(function, point):
+    """(value, gradient, whole Hessian) at a point, in float64."""
+    point = tf.Variable(point)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            value = function(point)
+        gradient = inner.gradient(value, point)
+    return value.numpy(), gradient.numpy(), outer.jacobian(gradient, point).numpy()
 
 
 def flat(model):
@@ -45,10 +34,10 @@ def flat(model):
 
 
 def network_loss(point):
-    x, y = (array.astype("float64") for array in PROBE)
-    kernel, bias, last, shift = np.split(point, [12, 15, 18])
-    hidden = np.tanh(x @ kernel.reshape(4, 3) + bias)
-    return ((hidden @ last[:, None] + shift - y) ** 2).mean()
+    x, y = (tf.constant(array, tf.float64) for array in PROBE)
+    kernel, bias, last, shift = tf.split(point, [12, 3, 3, 1])
+    hidden = tf.tanh(x @ tf.reshape(kernel, [4, 3]) + bias)
+    return tf.reduce_mean((hidden @ last[:, None] + shift - y) ** 2)
 
 
 def assert_curvature(seen, hessian, gradient, rise, radius, count):
@@ -81,9 +70,8 @@ def test_a_network_whose_whole_hessian_is_computed(keras_version, replicas):
     strategy = mirrored(2) if replicas == 2 else None
     model, seen = look(keras_version, tanh, strategy=strategy, eigenvalues=3, trace_samples=30 if replicas == 1 else 8)
     weights = flat(model)
-    gradient, loss = gradient_of(network_loss, weights), network_loss(weights)
+    loss, gradient, hessian = derivatives(network_loss, weights)
     assert seen["loss"] == pytest.approx(loss, rel=1e-5)
-    hessian = hessian_of(network_loss, weights)
     assert_curvature(seen, hessian, gradient, lambda e: network_loss(weights + e) - loss, radius=0.05, count=3)
     assert 0 < seen["trace_error"] < abs(seen["trace"]) and seen["eigenvalue_error"] <= 1e-3 * seen["eigenvalue_1"]
 

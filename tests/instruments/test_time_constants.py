@@ -22,11 +22,7 @@ def test_batch_normalisation_that_keeps_its_first_statistics_is_named(version):
     with pytest.warns(UserWarning, match=r"\(inner\): momentum=0.99 keeps 62% .* over 48 batches.*Set momentum=0.9\."):
         [found] = tfbigbatch.check(model_of(version), 48)
     assert "outer" not in found
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("version", KERAS_VERSIONS)
-def test_enough_steps_or_a_lower_momentum_or_a_frozen_layer_is_silent(version):
+    # Enough steps, a lower momentum or a frozen layer.
     assert not tfbigbatch.check(model_of(version), 300)
     assert not tfbigbatch.check(model_of(version, momentum=0.9), 48)
     assert not tfbigbatch.check(model_of(version, trainable=False), 48)

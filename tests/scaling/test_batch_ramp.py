@@ -5,13 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from tests.helpers.keras_versions import KERAS_VERSIONS
+from tests.helpers.keras_versions import both_versions
 from tfbigbatch import BatchRamp, Recipe
 from tfbigbatch.scaling.batch_ramp import MOST_STAGES
 
 SIZE = 25_000
 RECIPE = Recipe(128, 0.004, 2.0, epochs=20, decay="linear")
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 def sizes_and_epochs(ramp):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers.keras_versions import KERAS_VERSIONS, fitted
+from tests.helpers.keras_versions import both_versions, fitted
 from tfbigbatch import optimizers
 from tfbigbatch.optimizers.arguments import TABLES
 from tfbigbatch.scaling import MOMENTS, Recipe, moments
@@ -71,7 +71,7 @@ def test_every_decay_of_a_moving_average_of_our_optimizers_is_known():
     assert set(MOMENTS["half_life"]) < set(MOMENTS["half_life_all"]) and MOMENTS["none"] == ()
 
 
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+@both_versions
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
 def test_scaled_arguments_make_an_optimizer(name, keras_version):
     tuned = Recipe(8, 0.01, optimizer={"beta_1": 0.9, "beta_2": 0.99, "weight_decay": 0.01})

@@ -6,11 +6,10 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS, make, small_data, small_model
+from tests.helpers.keras_versions import KERAS, OPTIMIZERS, both_versions, make, small_data, small_model
 from tfbigbatch import BatchRamp, Recipe
 from tfbigbatch.scaling import RampLog
 
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 SIZE, MICRO = 64, 4
 RAMP = BatchRamp.doubling(Recipe(8, 0.01, epochs=4), 32, over="2 epochs")
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, fitted
+from tests.helpers.keras_versions import KERAS, both_versions, fitted
 from tfbigbatch import optimizers
 from tfbigbatch.scaling import Recipe
 
@@ -77,7 +77,7 @@ def test_accumulation_is_part_of_the_global_batch():
     assert BASE.at(64, "legw", accumulation_steps=8) == BASE.at(512, "legw")
 
 
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+@both_versions
 def test_the_schedule_of_a_carried_recipe(keras_version):
     base = Recipe(128, 0.1, warmup_epochs=0.0390625, epochs=25, decay="linear")
     scaled = base.at(8192, "legw")
@@ -108,7 +108,7 @@ def test_a_recipe_without_a_length_has_a_schedule_where_none_is_needed():
         Recipe(10, 1.0, decay="cosine").schedule(1000, keras="tf_keras")
 
 
-@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+@both_versions
 @pytest.mark.parametrize("name", optimizers.names())
 def test_a_carried_recipe_drives_every_optimizer(name, keras_version):
     schedule = Recipe(8, 0.1, warmup_epochs=1, epochs=4).at(32, "legw").schedule(320, keras=keras_version)

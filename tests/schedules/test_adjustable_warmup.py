@@ -4,14 +4,13 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
+from tests.helpers.keras_versions import KERAS, both_versions
 from tests.schedules.test_schedules import made, rates
 from tfbigbatch import schedules
 from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule, make_adjustable
 
 ADJUSTABLE = {"tf_keras": schedules.keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
 PEAK, WARMUP, DECAY = 0.4, 10, 100
-both_versions = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 
 
 def linear(keras_version, peak=PEAK):
