@@ -8,10 +8,9 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers import resumed_fit
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, OPTIMIZERS
+from tests.helpers.keras_versions import KERAS, OPTIMIZERS, both_versions
 from tfbigbatch.callbacks import ExactResume
 
-both = pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
 first = pytest.mark.parametrize("keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
 STEPS = 3
 
@@ -152,7 +151,7 @@ def test_variables_and_generators_that_are_attributes_of_a_layer_continue(keras_
     assert_continues(keras_version, make, tmp_path, also=[])
 
 
-@both
+@both_versions
 @pytest.mark.parametrize("held", ["attribute", "closure"])
 def test_a_model_that_a_callback_holds_continues(keras_version, held, tmp_path):
     """A moving average of the weights, as self-distillation has it."""
@@ -189,7 +188,7 @@ def test_what_only_the_training_step_knows_is_named_and_can_be_given(keras_versi
     assert_continues(keras_version, make, tmp_path)
 
 
-@both
+@both_versions
 def test_random_operations_with_state_of_their_own_are_named(keras_version, tmp_path):
     def make(keras):
         noise = layer_with_state(keras, lambda layer, x: x + tf.random.normal(tf.shape(x), seed=3))
@@ -220,7 +219,7 @@ def test_what_the_hooks_of_an_epochs_begin_did_is_not_done_twice(keras_version, 
     assert_continues(keras_version, make, tmp_path, step=step, also=[])
 
 
-@both
+@both_versions
 @pytest.mark.parametrize("hook", ["on_epoch_end", "on_train_batch_end"])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_training_that_a_callback_has_stopped_stays_stopped(keras_version, hook, is_first, tmp_path):

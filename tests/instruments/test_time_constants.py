@@ -17,6 +17,7 @@ def model_of(version, *, optimizer=None, **normalisation):
     return model
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("version", KERAS_VERSIONS)
 def test_batch_normalisation_that_keeps_its_first_statistics_is_named(version):
     with pytest.warns(UserWarning, match=r"\(inner\): momentum=0.99 keeps 62% .* over 48 batches.*Set momentum=0.9\."):

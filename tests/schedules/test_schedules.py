@@ -53,10 +53,8 @@ def test_each_decay_follows_its_formula_after_the_warm_up(decay, keras_version):
 @both_versions
 @pytest.mark.parametrize("decay, shape", [*((decay, "linear") for decay in DECAYS), ("mlperf_gnmt", "exponential")])
 def test_each_decay_serialises_with_its_warm_up(decay, shape, keras_version):
-    schedule, keras_schedules = (
-        made(decay, keras_version, warmup_shape=shape),
-        KERAS[keras_version].optimizers.schedules,
-    )
+    keras_schedules = KERAS[keras_version].optimizers.schedules
+    schedule = made(decay, keras_version, warmup_shape=shape)
     restored = keras_schedules.deserialize(keras_schedules.serialize(schedule))
     assert type(restored) is type(schedule)
     assert restored.get_config() == schedule.get_config()
