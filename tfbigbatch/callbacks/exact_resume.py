@@ -68,25 +68,24 @@ class ExactResume(Callback):
         callbacks: Sequence[Any] = (),
         also: Sequence[Any] = (),
     ):
-        name = type(self).__name__
         super().__init__()
         if not isinstance(directory, (str, os.PathLike)) or not str(directory):
-            raise InputError(f"{name}: directory={directory!r}; expected the path of a folder.")
+            raise InputError(f"ExactResume: directory={directory!r}; expected the path of a folder.")
         if isinstance(every, str):
-            arguments.one_of("every", every, ["epoch"], owner=name)
+            arguments.one_of("every", every, ["epoch"], owner="ExactResume")
             self._every = None
         else:
-            self._every = arguments.integer("every", every, least=1, owner=name)
-        self._others = arguments.items("callbacks", callbacks, owner=name)
+            self._every = arguments.integer("every", every, least=1, owner="ExactResume")
+        self._others = arguments.items("callbacks", callbacks, owner="ExactResume")
         for other in self._others:
             if not hasattr(other, "on_epoch_end") or isinstance(other, type):
-                raise InputError(f"{name}: callbacks has {other!r}; expected Keras callbacks.")
-        self._also = arguments.items("also", also, owner=name)
+                raise InputError(f"ExactResume: callbacks has {other!r}; expected Keras callbacks.")
+        self._also = arguments.items("also", also, owner="ExactResume")
         for each in self._also:
             if isinstance(each, reachable.PLAIN):
                 raise InputError(
-                    f"{name}: also has {each!r}; expected models, layers, optimizers, variables, generators, or lists "
-                    "of them."
+                    f"ExactResume: also has {each!r}; expected models, layers, optimizers, variables, generators, or "
+                    "lists of them."
                 )
         self._snapshots = Snapshots(expanded(directory))
         self._data: fit_data.FitData | None = None
@@ -142,13 +141,13 @@ class ExactResume(Callback):
         if isinstance(x, tf.data.Dataset) or inspect.isroutine(x):
             if (y, sample_weight, batch_size) != (None, None, None) or drop_remainder:
                 raise InputError(
-                    f"{type(self).__name__}.data: tf.data gives batches of features, labels and weights "
+                    "ExactResume.data: tf.data gives batches of features, labels and weights "
                     "itself; leave y, sample_weight, batch_size and drop_remainder out."
                 )
             self._data = fit_data.of_pipeline(x, steps_per_epoch, self._is_saved_at)
             return self._data
         if steps_per_epoch is not None:
-            raise InputError(f"{type(self).__name__}.data: steps_per_epoch is for tf.data; leave it out.")
+            raise InputError("ExactResume.data: steps_per_epoch is for tf.data; leave it out.")
         self._data = fit_data.of_examples(
             x,
             y,
@@ -165,7 +164,7 @@ class ExactResume(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         hooks = keras_fit.callback_list(self)
         if any(isinstance(each, ExactResume) and each is not self for each in hooks.callbacks):
-            raise InputError(f"{type(self).__name__}: fit has two of it; give it one.")
+            raise InputError("ExactResume: fit has two of it; give it one.")
         if hooks.callbacks[-1] is not self:
             # Called again there: what all others do at a hook belongs to the save.
             hooks.callbacks.append(self)
@@ -187,8 +186,7 @@ class ExactResume(Callback):
         for other in self._others:
             if not any(other is each for each in self._hooks.callbacks):
                 raise InputError(
-                    f"{type(self).__name__}: {type(other).__name__} is not among the callbacks of fit; give it there "
-                    "too."
+                    f"ExactResume: {type(other).__name__} is not among the callbacks of fit; give it there too."
                 )
         if self._is_chief():
             self._snapshots.make_directory()
@@ -221,8 +219,7 @@ class ExactResume(Callback):
         self._step = min(batch + 1, steps)
         if not data.stream.has_read(self._position()):
             raise InputError(
-                f"{type(self).__name__}: fit reads other data than what data() returned last. Give fit that, and call "
-                "data() once."
+                "ExactResume: fit reads other data than what data() returned last. Give fit that, and call data() once."
             )
         data.stream.forget(self._position())
         if not self._is_checked:
@@ -265,7 +262,7 @@ class ExactResume(Callback):
             return
         if epoch != self._epoch:
             raise InputError(
-                f"{type(self).__name__}: {self._folder()} is in epoch {self._epoch}, and fit begins with {epoch}. "
+                f"ExactResume: {self._folder()} is in epoch {self._epoch}, and fit begins with {epoch}. "
                 "Leave initial_epoch out: it is known."
             )
         self._restore_history()
@@ -339,7 +336,7 @@ class ExactResume(Callback):
             total = _sum_of_replicas(strategy, step)
             if total != step * strategy.num_replicas_in_sync:
                 raise InputError(
-                    f"{type(self).__name__}: the workers see different snapshots in {self._snapshots.directory}; this "
+                    f"ExactResume: the workers see different snapshots in {self._snapshots.directory}; this "
                     f"one has {'none' if found is None else f'step {step:.0f}'}. Give a directory that all share."
                 )
         return found
@@ -367,38 +364,38 @@ class ExactResume(Callback):
     def _checked_data(self) -> fit_data.FitData:
         if self._data is None:
             raise InputError(
-                f"{type(self).__name__}: fit has data of another order; write fit({type(self).__name__}(...).data(x, "
+                "ExactResume: fit has data of another order; write fit(ExactResume(...).data(x, "
                 "y, batch_size=...), ...)."
             )
         return self._data
 
     def _check_steps(self, data: fit_data.FitData) -> None:
-        name, steps = type(self).__name__, self.params.get("steps")
+        steps = self.params.get("steps")
         if steps != data.stream.steps_per_epoch:
             raise InputError(
-                f"{name}: fit has {steps} steps in an epoch, and what data() returned has "
+                f"ExactResume: fit has {steps} steps in an epoch, and what data() returned has "
                 f"{data.stream.steps_per_epoch}. Give fit that dataset itself, without steps_per_epoch and "
                 "class_weight (data() takes sample_weight)."
             )
         if getattr(self.model, "autotune_steps_per_execution", False):
-            raise InputError(f"{name}: steps_per_execution='auto' changes in training; give a number.")
+            raise InputError("ExactResume: steps_per_execution='auto' changes in training; give a number.")
         # A number in Keras 3, a variable in Keras 2.
         at_once = int(self.model._steps_per_execution.numpy() if self._is_keras2() else self.model.steps_per_execution)
         if self._every is not None and self._every % at_once:
             raise InputError(
-                f"{name}: every={self._every} with steps_per_execution={at_once}; expected a multiple, as Keras calls "
-                "back only then."
+                f"ExactResume: every={self._every} with steps_per_execution={at_once}; expected a multiple, as Keras "
+                "calls back only then."
             )
         strategy = self.model.distribute_strategy
         known = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
         if strategy.num_replicas_in_sync > 1 and not isinstance(strategy, known):
             raise InputError(
-                f"{name}: {type(strategy).__name__}; expected MirroredStrategy or MultiWorkerMirroredStrategy."
+                f"ExactResume: {type(strategy).__name__}; expected MirroredStrategy or MultiWorkerMirroredStrategy."
             )
         if self._is_cluster() and data.description["kind"] == fit_data.PIPELINE:
             raise InputError(
-                f"{name}: a tf.data pipeline on several workers has an iterator on each, and a snapshot those of none. "
-                "Give arrays, an object with len and indices, or a dataset of tfbigbatch."
+                "ExactResume: a tf.data pipeline on several workers has an iterator on each, and a snapshot those of "
+                "none. Give arrays, an object with len and indices, or a dataset of tfbigbatch."
             )
 
     def _check_found(self, data: fit_data.FitData) -> None:
@@ -409,7 +406,7 @@ class ExactResume(Callback):
         ]
         if differences:
             raise InputError(
-                f"{type(self).__name__}: {self._folder()} is of another training. {'; '.join(differences)}. {_ADVICE}"
+                f"ExactResume: {self._folder()} is of another training. {'; '.join(differences)}. {_ADVICE}"
             )
 
     def _check_layout(self) -> None:
@@ -419,7 +416,7 @@ class ExactResume(Callback):
             only = [f"{each} there" for each in there if each not in here]
             only += [f"{each} here" for each in here if each not in there]
             raise InputError(
-                f"{type(self).__name__}: {self._folder()} is of another model or has other state: "
+                f"ExactResume: {self._folder()} is of another model or has other state: "
                 f"{', '.join(only[:5]) or 'the same in another order'}. {_ADVICE}"
             )
 
@@ -434,7 +431,7 @@ class ExactResume(Callback):
             if self._found is None and self._is_chief():
                 # So that the mended program begins anew.
                 self._snapshots.remove(self._position() - self._step)
-            raise InputError(f"{type(self).__name__}: this state is not saved: {' '.join(sentences)}")
+            raise InputError(f"ExactResume: this state is not saved: {' '.join(sentences)}")
 
     def _description(self, data: fit_data.FitData) -> dict[str, Any]:
         return {
@@ -513,7 +510,7 @@ class ExactResume(Callback):
         return not self._is_cluster() or bool(self.model.distribute_strategy.extended.should_checkpoint)
 
     def _warn(self, message: str) -> None:
-        warnings.warn(f"{type(self).__name__}: {message}.", stacklevel=3)
+        warnings.warn(f"ExactResume: {message}.", stacklevel=3)
 
 
 def _plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:
