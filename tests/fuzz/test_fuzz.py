@@ -211,11 +211,13 @@ def make_snapshots(folder):
             for name in ("state.index", "callbacks.npz"):
                 with open(os.path.join(path, name), "wb") as file:
                     file.write(bytes([step]) * 200)
+    made.write_done(3)
 
 
 def read_snapshots(folder, choices):
     """The newest is one that was written, with the bytes that were written."""
     found = snapshots.Snapshots(str(folder))
+    assert isinstance(found.done(), int)
     step = found.newest(lambda line: None)["step"]
     for name in ("state.index", "callbacks.npz"):
         assert (folder / f"step-{step:010d}" / name).read_bytes() == bytes([step]) * 200

@@ -243,6 +243,7 @@ class ExactResume(Callback):
             if not self._is_keras2():
                 self.model._initial_epoch = None
         if self._is_chief():
+            self._snapshots.write_done(self.params.get("epochs") or 0)
             self._snapshots.release()
         self._state = None
 
@@ -258,6 +259,8 @@ class ExactResume(Callback):
         if self._found is None:
             if epoch != self._epoch:
                 self._begin_at(epoch)
+            if self._is_chief():
+                self._snapshots.write_done(0)
             self._save(is_in_epoch=True)
             return
         if epoch != self._epoch:
@@ -284,7 +287,8 @@ class ExactResume(Callback):
         place = None
         if self._found is not None:
             epochs = self.params.get("epochs") or 0
-            is_done = epochs <= max(self._epoch, (self._found["of_epochs"] or 0) if self._found["is_stopped"] else 0)
+            stopped = (self._found["of_epochs"] or 0) if self._found["is_stopped"] else 0
+            is_done = epochs <= max(self._epoch, stopped, self._snapshots.done())
             place = (epochs, 0) if is_done else (self._epoch, self._step)
         if self._is_keras2():
             self.model._training_state = keras_fit.FirstEpoch(self.model, place, self._begin_at)

@@ -17,6 +17,7 @@ from tfbigbatch.utils.folder_lock import FolderLock
 
 _NAME = re.compile(r"step-(\d{10})")
 _MANIFEST = "training.json"
+_DONE = "done.json"
 _KEPT = 2
 
 
@@ -147,6 +148,17 @@ class Snapshots:
     def remove(self, step: int) -> None:
         """Removes a step's snapshot."""
         shutil.rmtree(self.path(step), ignore_errors=True)
+
+    def write_done(self, epochs: int) -> None:
+        """Notes that a training of so many epochs has ended: its last state need not be a snapshot."""
+        files.write_json(os.path.join(self.directory, _DONE), {"epochs": epochs})
+
+    def done(self) -> int:
+        """The epochs that were noted last; 0 where there are none, or the file is damaged."""
+        try:
+            return int(files.read_json_dictionary(os.path.join(self.directory, _DONE))["epochs"])
+        except (ValueError, LookupError, TypeError, OverflowError):
+            return 0
 
 
 def _checked(path: str) -> dict[str, Any]:
