@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from tests.helpers.instrument_models import examples, one_keras_or_slow
 from tests.helpers.keras_versions import KERAS
-from tfbigbatch import instruments
-from tfbigbatch.instruments import StepGradients
+from tfbigbatch.instruments import GradientNoiseScale, StepGradients
 
 DIMENSION, NOISE = 4, 0.5
 OFFSET = np.array([0.2, -0.3, 0.4, 0.5], "float32")
@@ -36,9 +35,7 @@ def still(keras_version):
 @one_keras_or_slow
 def test_fresh_probes_give_the_closed_form_within_its_error(keras_version):
     looks = 40
-    raw = instruments.GradientNoiseScale(
-        probe=lambda step: linear_examples(32, seed=step), micro_batches=4, when=1, smoothing=0.0
-    )
+    raw = GradientNoiseScale(probe=lambda step: linear_examples(32, seed=step), micro_batches=4, when=1, smoothing=0.0)
     model = still(keras_version)
     x, y = linear_examples(looks * 2, seed=1000)
     model.fit(x, y, batch_size=2, verbose=0, callbacks=[raw])
@@ -47,7 +44,7 @@ def test_fresh_probes_give_the_closed_form_within_its_error(keras_version):
         error = values.std() / math.sqrt(looks)
         assert abs(values.mean() - truth) < 3 * error < 0.5 * truth
     # The same looks, averaged.
-    average = instruments.GradientNoiseScale(probe=examples(8), smoothing=0.95).average
+    average = GradientNoiseScale(probe=examples(8), smoothing=0.95).average
     for row in raw.history:
         average.add(row["squared_norm"], row["trace"])
     estimate = average.estimate()
@@ -86,7 +83,7 @@ def test_a_train_step_of_ones_own_hands_its_gradients_over():
     model = Watched()
     model.compile(keras.optimizers.SGD(0.0), "mse", jit_compile=False)
     model.set_weights([OFFSET[:, None]])
-    noise = instruments.GradientNoiseScale(step_gradients=model.watch, when=50)
+    noise = GradientNoiseScale(step_gradients=model.watch, when=50)
     x, y = linear_examples(4 * 250, seed=3)
     model.fit(x, y, batch_size=4, verbose=0, callbacks=[noise])
     assert [row["step"] for row in noise.history] == list(range(50, 251, 50))

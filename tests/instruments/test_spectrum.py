@@ -3,8 +3,7 @@ import pytest
 
 from tests.helpers.instrument_models import fit, model_of, tanh
 from tests.helpers.keras_versions import KERAS
-from tfbigbatch import instruments
-from tfbigbatch.instruments import update_spectrum
+from tfbigbatch.instruments import LayerStatistics, update_spectrum
 
 
 @pytest.mark.parametrize("shape", [(7, 7), (40, 3), (3, 40), (3, 3, 4, 5)])
@@ -30,7 +29,7 @@ def test_ranks_do_not_depend_on_the_scale(scale):
 
 
 def test_layer_statistics_have_the_ranks_of_the_changes():
-    layers = instruments.LayerStatistics(when=1, spectrum=True)
+    layers = LayerStatistics(when=1, spectrum=True)
     model = model_of("keras3", tanh, optimizer=lambda: KERAS["keras3"].optimizers.SGD(0.1))
     before = model.get_weights()
     fit(model, [layers], steps=1)
