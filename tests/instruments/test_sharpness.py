@@ -46,7 +46,7 @@ def assert_curvature(seen, hessian, gradient, rise, radius, count):
     np.testing.assert_allclose(found, eigenvalues, rtol=0.01)
     assert abs(seen["trace"] - np.trace(hessian)) <= 3 * seen["trace_error"] + 0.01 * abs(np.trace(hessian))
     assert seen["gradient_norm"] == pytest.approx(np.linalg.norm(gradient), rel=1e-3)
-    assert seen["rise"] == pytest.approx(rise(radius * gradient / np.linalg.norm(gradient)), rel=0.01)
+    assert seen["rise"] == pytest.approx(float(rise(radius * gradient / np.linalg.norm(gradient))), rel=0.01)
 
 
 def test_a_quadratic():

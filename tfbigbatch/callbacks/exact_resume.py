@@ -19,9 +19,9 @@ from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
 from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
 from tfbigbatch.errors import InputError
-from tfbigbatch.keras_callback import Callback
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.home import expanded
+from tfbigbatch.utils.keras_callback import Callback
 
 _ARRAYS = "callbacks.npz"
 _ITERATOR = "iterator"

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.event_log import log_of
-from tfbigbatch.keras_callback import Callback
+from tfbigbatch.utils.keras_callback import Callback
 
 
 class AtSteps(Callback):

@@ -6,9 +6,9 @@ from typing import Any
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import innermost
-from tfbigbatch.keras_callback import Callback
 from tfbigbatch.scaling.batch_ramp import BatchRamp
 from tfbigbatch.utils import arguments
+from tfbigbatch.utils.keras_callback import Callback
 
 
 class RampLog(Callback):
