@@ -168,6 +168,11 @@ def small_disk(tmp_path):
     subprocess.run(["umount", path], check=True)
 
 
+def replicated(replicas):
+    """A strategy of one device, or a mirrored one."""
+    return mirrored(replicas) if replicas > 1 else tf.distribute.OneDeviceStrategy("CPU:0")
+
+
 def mirrored(replicas):
     """MirroredStrategy over the first logical CPUs.
 
@@ -178,16 +183,3 @@ def mirrored(replicas):
         return choose("mirrored")[0]
     devices = [f"CPU:{i}" for i in range(replicas)]
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
-
-
-def final_weights(model_dir):
-    """All values in the newest checkpoint of a run, by name; how many saves there were does not count."""
-    path = tf.train.latest_checkpoint(os.path.join(str(model_dir), "checkpoints"))
-    reader = tf.train.load_checkpoint(path)
-    dtypes = reader.get_variable_to_dtype_map()
-    names = [
-        name
-        for name, dtype in dtypes.items()
-        if ".ATTRIBUTES" in name and "save_counter" not in name and dtype != tf.string
-    ]
-    return {name: reader.get_tensor(name) for name in names}

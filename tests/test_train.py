@@ -8,29 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import final_weights
+from tests.helpers.runs import assert_close, assert_same_bits, curve, files_of, final_weights, resumes
 from tfbigbatch import errors, experiment, train
 from tfbigbatch.runs import run_directory
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import read_json
 from tfbigbatch.utils import folder_lock
-
-
-def files_of(directory):
-    """Path to (size, modification time) of every file."""
-    found = {}
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            status = os.stat(os.path.join(folder, name))
-            found[os.path.join(folder, name)] = (status.st_size, status.st_mtime_ns)
-    return found
-
-
-def assert_same_bits(directory, other):
-    one, two = final_weights(directory), final_weights(other)
-    assert one.keys() == two.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
 
 
 def test_a_run_directory_holds_all_that_happened(tmp_path, quick_config, capsys):
@@ -150,7 +133,6 @@ def test_each_phase_has_its_own_intervals_and_schedule(tmp_path, quick_config, c
 
 # Dropout draws from the generators that a checkpoint holds; intervals and windows straddle the stops.
 VARIANTS = {
-    "lamb, dropout": {"optimizer": {"name": "lamb", "weight_decay": 0.01}, "model__dropout": 0.3},
     "lars, loop of five": {"optimizer": {"name": "lars", "eeta": 0.02}, "steps_per_execution": 5},
     "adamw, accumulation": {"optimizer": {"name": "adamw"}, "accumulation_steps": 3, "model__dropout": 0.3},
     "muon": {
@@ -188,6 +170,14 @@ VARIANTS = {
         "schedule__warmup_epochs": 0.3,
         "schedule__rule": "linear",
     },
+    "rounds, one late": {
+        "optimizer": {"name": "lamb", "local_steps": {"every": 6, "outer": "nesterov", "delay": 1}},
+        "model__dropout": 0.3,
+        "simulated_replicas": 2,
+    },
+    "rounds": {"optimizer": {"name": "lamb", "local_steps": {"every": 4}}, "simulated_replicas": 2},
+    "sharded adamw": {"optimizer": {"name": "adamw", "shard_updates": True}, "simulated_replicas": 2},
+    "sharded lamb": {"optimizer": {"name": "lamb", "shard_updates": True}, "simulated_replicas": 2},
 }
 
 
@@ -196,28 +186,15 @@ VARIANTS = {
     "variant",
     [pytest.param(name, marks=[pytest.mark.slow] * (name != "lars, loop of five")) for name in VARIANTS],
 )
-def test_stopped_anywhere_and_resumed_it_ends_in_the_same_bits(tmp_path, quick_config, variant):
-    fields = VARIANTS[variant]
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    train.run(quick_config(**fields), model_dir=str(whole))
-    for stop in (3, 11, 19, None):
-        train.run(quick_config(**fields), model_dir=str(parts), stop_after=stop)
-    assert_same_bits(whole, parts)
-
-    def curve(directory):
-        timings = {"examples_per_second"}
-        return [{k: v for k, v in row.items() if k not in timings} for row in read_rows(directory / "metrics.jsonl")]
-
-    assert curve(parts) == curve(whole)
+def test_stopped_anywhere_and_resumed_it_ends_in_the_same_bits(tmp_path, quick_config, simulated_replicas, variant):
+    resumes(tmp_path, quick_config(**VARIANTS[variant]), 3, 11, 19)
+    assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
 
 
 @pytest.mark.slow
 def test_adasum_resumes_with_the_moments_of_every_replica(tmp_path, quick_config):
     config = quick_config(optimizer={"name": "lamb", "adasum": {"group_size": 2}})
-    for name, stops in (("whole", [None]), ("parts", [11, None])):
-        for stop in stops:
-            train.run(config, model_dir=str(tmp_path / name), strategy_name="mirrored", stop_after=stop)
-    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    resumes(tmp_path, config, 11, strategy_name="mirrored")
     moments = [value for name, value in final_weights(tmp_path / "whole").items() if "of_replicas" in name]
     # Two groups of two: moments are a group's own.
     assert any(not np.array_equal(value[0], value[2]) for value in moments if value.ndim > 1)
@@ -263,10 +240,7 @@ def run_language(config, model_dir, **arguments):
 def test_a_language_model_resumes_within_an_epoch_in_the_same_bits(tmp_path, strategy):
     config = language_config(accumulation_steps=2)
     config.model.dropout = 0.2
-    for name, stops in (("whole", [None]), ("parts", [5, 34, None])):
-        for stop in stops:
-            done = run_language(config, tmp_path / name, strategy_name=strategy, stop_after=stop)
-    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    done = resumes(tmp_path, config, 5, 34, strategy_name=strategy, use_fake_data=True)
     rows = read_rows(tmp_path / "parts" / "metrics.jsonl")
     assert done["metrics"]["perplexity"] == pytest.approx(np.exp(done["metrics"]["cross_entropy"]))
     assert all(row["tokens_per_second"] == 2 * row["examples_per_second"] for row in rows if row["split"] == "train")
@@ -316,27 +290,29 @@ def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config
     assert [row for row in parts if row["split"] == "eval"] == [row for row in whole if row["split"] == "eval"]
 
 
-@pytest.mark.slow  # Three runs, of which one has four replicas.
-def test_a_run_goes_on_over_other_replicas_and_micro_batches(tmp_path, quick_config):
-    fields = {
-        "duration": "12 steps",
-        "log_every": "2 steps",
-        "checkpoint_every": "4 steps",
-        "optimizer": {"name": "lamb"},
-    }
-    train.run(quick_config(**fields), model_dir=str(tmp_path / "whole"))
-    for stop, strategy, micro_batches in ((4, "one_device", 1), (8, "mirrored", 3), (None, "one_device", 2)):
-        config = quick_config(**fields, accumulation_steps=micro_batches)
-        train.run(config, model_dir=str(tmp_path / "parts"), strategy_name=strategy, stop_after=stop)
-    one, two = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
-    assert one.keys() == two.keys()
-    for name in one:
-        np.testing.assert_allclose(two[name], one[name], rtol=1e-3, atol=1e-4, err_msg=name)
-    whole, parts = (read_rows(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts"))
-    assert [row["step"] for row in whole] == [row["step"] for row in parts]
-    for row, other in zip(whole, parts):
-        for name in {"loss", "accuracy"} & row.keys():
-            assert other[name] == pytest.approx(row[name], rel=1e-4), (row["step"], name)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "order, fields",
+    [(((0, 1), (2, 4), (4, 2)), {}), (((2, 4), (4, 1), (0, 2)), {"optimizer__shard_updates": True})],
+    ids=["all replicas update", "sharded updates"],
+)
+def test_a_run_goes_on_with_other_numbers_of_replicas(
+    tmp_path, quick_config, simulated_replicas, capsys, order, fields
+):
+    # At a high rate, a hundred updates make a rounding of 1e-7 a third of the loss.
+    shared = {"optimizer": {"name": "lamb"}, "schedule__learning_rate": 0.01, "log_every": "5 steps"}
+    shared.update(duration="120 steps", batch_size=64, evaluate_every="60 steps", checkpoint_every="20 steps")
+    train.run(quick_config(**shared), model_dir=str(tmp_path / "whole"))
+    for (replicas, micro_batches), stop in zip(order, (23, 64, None)):
+        config = quick_config(**shared, **fields, simulated_replicas=replicas, accumulation_steps=micro_batches)
+        train.run(config, model_dir=str(tmp_path / "parts"), stop_after=stop)
+    assert f"changed    since the run began: accumulation_steps: {order[0][1]} -> 2" in capsys.readouterr().out
+    rows, others = curve(tmp_path / "whole"), curve(tmp_path / "parts")
+    assert [row["step"] for row in rows] == [row["step"] for row in others]
+    losses = [[row["loss"] for row in each if row["split"] == "train"] for each in (rows, others)]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-3)
+    assert_close(tmp_path / "whole", tmp_path / "parts", rtol=1e-2, atol=1e-4)
+    assert final_weights(tmp_path / "whole").keys() == final_weights(tmp_path / "parts").keys()
 
 
 def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(tmp_path, quick_config):
@@ -355,14 +331,11 @@ def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(t
 def test_a_run_that_may_goes_back_past_the_window_in_which_it_diverged(tmp_path, quick_config, capsys):
     fields = {"schedule__learning_rate": 1e38, "schedule__warmup_epochs": 0.0, "schedule__decay": "constant"}
     config = quick_config(**fields, divergence={"rollbacks": 2, "rate_factor": 1e-39})
-    for name, stops in (("whole", [None]), ("parts", [11, None])):
-        for stop in stops:
-            done = train.run(config, model_dir=str(tmp_path / name), stop_after=stop)
+    done = resumes(tmp_path, config, 11)
     assert done["status"] == "done" and done["step"] == 24
     # 1e38 is too high, 0.1 is not; the logs are read every 4 updates, and nothing was saved before.
     assert [(each["step"], each["back_to"]) for each in read_json(tmp_path / "whole" / "rollbacks.json")] == [(4, 0)]
     assert "rollback   from step 4 to 0, 4 batches left out, rates x1e-39: loss became" in capsys.readouterr().out
-    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
     with pytest.raises(errors.DivergedError, match="loss became"):
         once = quick_config(**fields, divergence={"rollbacks": 1, "rate_factor": 0.5})
         train.run(once, model_dir=str(tmp_path / "once"))

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.conftest import mirrored
+from tests.conftest import replicated
 from tfbigbatch.models.gnmt import gnmt
 from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 from tfbigbatch.training.train_step import TrainingModel
@@ -40,15 +40,14 @@ def trained(strategy, accumulation_steps, jit_compile, weights=None):
 
 @pytest.fixture(scope="module")
 def on_one_device():
-    return trained(tf.distribute.OneDeviceStrategy("CPU:0"), 1, False)
+    return trained(replicated(1), 1, False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas, accumulation_steps, jit_compile", [(2, 1, False), (2, 2, False), (1, 4, True)])
 def test_replicas_micro_batches_and_xla_change_no_update(on_one_device, replicas, accumulation_steps, jit_compile):
     before, expected = on_one_device
-    strategy = mirrored(replicas) if replicas > 1 else tf.distribute.OneDeviceStrategy("CPU:0")
-    _, found = trained(strategy, accumulation_steps, jit_compile, before)
+    _, found = trained(replicated(replicas), accumulation_steps, jit_compile, before)
     for ours, theirs, start in zip(found, expected, before):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
         assert np.abs(theirs - start).max() > 0

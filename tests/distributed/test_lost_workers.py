@@ -8,12 +8,10 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
-from tests.conftest import final_weights
+from tests.helpers.runs import assert_close, assert_same_bits, final_weights
 from tests.test_command_line import ROOT, command, finish, wait_for_step
-from tests.test_train import assert_same_bits
 
 FLAGS = [
     "--config=experiments/digits/lstm_lamb.py",
@@ -81,24 +79,25 @@ def test_one_process_goes_on_with_what_two_saved_of_sharded_updates(tmp_path):
     assert code == 42, out
     code, _, err = finish(command(*FLAGS, *flags, f"--model_dir={tmp_path}/parts"))
     assert code == 0, err
-    whole, parts = final_weights(tmp_path / "whole"), final_weights(tmp_path / "parts")
-    assert whole.keys() == parts.keys()
-    for name, value in whole.items():
-        np.testing.assert_allclose(parts[name], value, rtol=1e-2, atol=1e-4, err_msg=name)
+    assert_close(tmp_path / "whole", tmp_path / "parts", rtol=1e-2, atol=1e-4)
+    assert final_weights(tmp_path / "whole").keys() == final_weights(tmp_path / "parts").keys()
 
 
 @pytest.mark.slow  # Six to ten seconds of two cores for every start of a worker.
-@pytest.mark.parametrize("workers, killed", [(2, 0), (2, 1), (4, 3)])
-def test_a_killed_worker_restarts_all_to_the_same_bits(tmp_path, undisturbed, workers, killed):
+@pytest.mark.parametrize(
+    "workers, lost, by",
+    [(2, 0, signal.SIGKILL), (2, 1, signal.SIGKILL), (4, 3, signal.SIGKILL), (2, 1, signal.SIGSTOP)],
+)
+def test_a_killed_or_frozen_worker_restarts_all_to_the_same_bits(tmp_path, undisturbed, workers, lost, by):
     launcher = launch(tmp_path / "run", workers, restarts=2)
     wait_for_step(tmp_path / "run", random.randint(25, 200), launcher)
-    os.kill(workers_of(launcher)[killed], signal.SIGKILL)
-    killed_at = time.monotonic()
+    os.kill(workers_of(launcher)[lost], by)
+    lost_at = time.monotonic()
     lines = []
     for line in launcher.stdout:
         lines.append(line)
         if "restarting all" in line:
-            assert time.monotonic() - killed_at < 30
+            assert by == signal.SIGSTOP or time.monotonic() - lost_at < 30
     assert launcher.wait(timeout=300) == 0, "".join(lines)
     assert sum("restarting all" in line for line in lines) == 1
     assert_same_bits(tmp_path / "run", undisturbed(workers))
@@ -119,40 +118,23 @@ def test_a_killed_network_with_batch_normalisation_ends_in_the_same_bits_on_two_
 
 
 @pytest.mark.slow
-def test_a_frozen_worker_restarts_all(tmp_path, undisturbed):
-    launcher = launch(tmp_path / "run", 2, restarts=1)
-    wait_for_step(tmp_path / "run", 40, launcher)
-    os.kill(workers_of(launcher)[1], signal.SIGSTOP)
-    code, out, _ = finish(launcher)
-    assert code == 0 and "restarting all" in out, out
-    assert_same_bits(tmp_path / "run", undisturbed(2))
-
-
-@pytest.mark.slow
-def test_workers_that_are_told_to_stop_save_together(tmp_path, undisturbed):
-    launcher = launch(tmp_path / "run", 2)
-    wait_for_step(tmp_path / "run", 30, launcher)
+@pytest.mark.parametrize("before_the_first_step", [False, True])
+def test_workers_that_are_told_to_stop_stop_together(tmp_path, undisturbed, before_the_first_step):
+    launcher, lines = launch(tmp_path / "run", 2), []
+    if before_the_first_step:
+        for line in launcher.stdout:
+            lines.append(line)
+            if "task       " in line:
+                break
+    else:
+        wait_for_step(tmp_path / "run", 30, launcher)
     # One host's notice is enough.
     os.kill(workers_of(launcher)[1], signal.SIGTERM)
     code, out, _ = finish(launcher)
-    assert code == 42 and "stopped on request after step" in out, out
-    code, out, _ = finish(launch(tmp_path / "run", 2))
-    assert code == 0, out
-    assert_same_bits(tmp_path / "run", undisturbed(2))
-
-
-@pytest.mark.slow
-def test_workers_that_are_told_to_stop_before_the_first_step_stop_together(tmp_path, undisturbed):
-    launcher = launch(tmp_path / "run", 2)
-    lines = []
-    for line in launcher.stdout:
-        lines.append(line)
-        if "task       " in line:
-            os.kill(workers_of(launcher)[1], signal.SIGTERM)
-            break
-    code, out, _ = finish(launcher)
-    assert code == 42 and "before a step was made" in out, "".join([*lines, out])
-    assert not (tmp_path / "run" / "checkpoints").exists() or not list((tmp_path / "run" / "checkpoints").iterdir())
+    said = "before a step was made" if before_the_first_step else "stopped on request after step"
+    assert code == 42 and said in out, "".join([*lines, out])
+    saved = tmp_path / "run" / "checkpoints"
+    assert (saved.exists() and any(saved.iterdir())) != before_the_first_step
     code, out, _ = finish(launch(tmp_path / "run", 2))
     assert code == 0, out
     assert_same_bits(tmp_path / "run", undisturbed(2))

@@ -1,13 +1,16 @@
 """Real processes on loopback under MultiWorkerMirroredStrategy."""
 
+import csv
 import json
 
 import numpy as np
 import pytest
 
-from tests.conftest import final_weights
+from tests.helpers.runs import assert_close, final_weights
 from tests.test_command_line import command, finish
+from tests.test_your_own import code_of
 from tfbigbatch.cluster.local import free_addresses
+from tfbigbatch.runs.metrics_log import read_rows
 
 FLAGS = [
     "--config=experiments/digits/lstm_lamb.py",
@@ -22,7 +25,7 @@ FLAGS = [
 
 
 def cluster(workers, *flags, common=FLAGS):
-    """Runs the trainer in `workers` processes; returns (code, stdout, stderr) of each."""
+    """Runs the trainer in `workers` processes to its end; returns what each printed."""
     addresses = free_addresses(workers)
     processes = [
         command(
@@ -32,25 +35,32 @@ def cluster(workers, *flags, common=FLAGS):
         )
         for i in range(workers)
     ]
-    return [finish(process) for process in processes]
+    outcomes = [finish(process) for process in processes]
+    assert [code for code, _, _ in outcomes] == [0] * workers, outcomes
+    return [out for _, out, _ in outcomes]
+
+
+def alone(*flags):
+    """Runs the trainer in one process."""
+    code, _, err = finish(command(*flags))
+    assert code == 0, err
+
+
+def metrics_of(directory):
+    return json.loads((directory / "status.json").read_text())["metrics"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 4])
 def test_several_workers_end_where_one_does(workers, tmp_path):
-    code, _, err = finish(command(*FLAGS, f"--model_dir={tmp_path}/one"))
-    assert code == 0, err
-    outcomes = cluster(workers, f"--model_dir={tmp_path}/many")
-    assert [code for code, _, _ in outcomes] == [0] * workers, outcomes
-    assert f"worker 0 of {workers}" in outcomes[0][1] and "done       20 steps" in outcomes[0][1]
+    alone(*FLAGS, f"--model_dir={tmp_path}/one")
+    chief, *others = cluster(workers, f"--model_dir={tmp_path}/many")
+    assert f"worker 0 of {workers}" in chief and "done       20 steps" in chief
     # Only the chief speaks and writes.
-    assert all(out == "" for _, out, _ in outcomes[1:])
+    assert not any(others)
     assert not [path.name for path in (tmp_path / "many").iterdir() if path.name.startswith(".worker")]
-    one, many = final_weights(tmp_path / "one"), final_weights(tmp_path / "many")
-    for name, value in one.items():
-        np.testing.assert_allclose(many[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
-    metrics = [json.loads((tmp_path / run / "status.json").read_text())["metrics"] for run in ("one", "many")]
-    assert metrics[1] == pytest.approx(metrics[0], rel=1e-3)
+    assert_close(tmp_path / "one", tmp_path / "many")
+    assert metrics_of(tmp_path / "many") == pytest.approx(metrics_of(tmp_path / "one"), rel=1e-3)
 
 
 @pytest.mark.slow
@@ -62,42 +72,95 @@ def test_a_batch_ramp_in_two_workers_ends_where_one_does(tmp_path):
         "--config.evaluate_every=0.5 epochs",
         "--config.checkpoint_every=0.5 epochs",
     ]
-    code, _, err = finish(command(*FLAGS, *ramp, f"--model_dir={tmp_path}/one"))
-    assert code == 0, err
-    outcomes = cluster(2, *ramp, f"--model_dir={tmp_path}/many")
-    assert [code for code, _, _ in outcomes] == [0, 0], outcomes
-    assert "256 global = 32 per replica x 4 accumulation x 2 replicas" in outcomes[0][1]
-    one, many = final_weights(tmp_path / "one"), final_weights(tmp_path / "many")
-    for name, value in one.items():
-        np.testing.assert_allclose(many[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
+    alone(*FLAGS, *ramp, f"--model_dir={tmp_path}/one")
+    chief, _ = cluster(2, *ramp, f"--model_dir={tmp_path}/many")
+    assert "256 global = 32 per replica x 4 accumulation x 2 replicas" in chief
+    assert_close(tmp_path / "one", tmp_path / "many")
 
 
 @pytest.mark.slow
 def test_local_steps_of_two_workers_resume_together_and_end_where_two_replicas_do(tmp_path):
     rounds = [
-        "--config.batch_size=64",
         "--config.duration=36 steps",
         "--config.evaluate_every=12 steps",
         "--config.checkpoint_every=9 steps",
         "--config.optimizer.local_steps={'every': 6, 'outer': 'nesterov', 'delay': 1}",
     ]
     for turn in range(2):
-        outcomes = cluster(2, *rounds, f"--model_dir={tmp_path}/many")
-        assert [code for code, _, _ in outcomes] == [0, 0], outcomes
+        chief, _ = cluster(2, *rounds, f"--model_dir={tmp_path}/many")
         if not turn:
             whole = final_weights(tmp_path / "many")
             # As if it had been killed after the checkpoint before the last, in the middle of a round.
             for path in (tmp_path / "many" / "checkpoints").glob("step-36*"):
                 path.unlink()
             (tmp_path / "many" / "status.json").unlink()
-    assert "rounds     of 6 local steps, 2 replicas, combined by nesterov, a round late" in outcomes[0][1]
-    assert "resume     from the checkpoint of step 27" in outcomes[0][1]
+    assert "rounds     of 6 local steps, 2 replicas, combined by nesterov, a round late" in chief
+    assert "resume     from the checkpoint of step 27" in chief
     resumed = final_weights(tmp_path / "many")
     for name, value in whole.items():
         np.testing.assert_array_equal(resumed[name], value, err_msg=name)
-    one_process = ["--config.simulated_replicas=2", f"--model_dir={tmp_path}/one"]
-    code, _, err = finish(command(*FLAGS, *rounds, *one_process))
-    assert code == 0, err
-    one = final_weights(tmp_path / "one")
-    for name, value in one.items():
-        np.testing.assert_allclose(resumed[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
+    alone(*FLAGS, *rounds, "--config.simulated_replicas=2", f"--model_dir={tmp_path}/one")
+    assert_close(tmp_path / "one", tmp_path / "many")
+
+
+@pytest.mark.slow
+def test_two_workers_resume_with_their_streams_states_and_end_where_one_does(tmp_path):
+    # A smoke run stops at step 4, within an epoch, and resumes.
+    flags = ["--config=experiments/ptb/small.py", "--config.model.layers=1", "--quick"]
+    chief, _ = cluster(2, f"--model_dir={tmp_path}/two", common=flags)
+    assert "resume     from the checkpoint of step 4" in chief
+    alone(*flags, f"--model_dir={tmp_path}/one")
+    assert sum("carried_state" in name for name in final_weights(tmp_path / "one")) == 2
+    assert_close(tmp_path / "one", tmp_path / "two", rtol=1e-4, atol=1e-6)
+    assert metrics_of(tmp_path / "two") == pytest.approx(metrics_of(tmp_path / "one"), rel=1e-5)
+
+
+WATCHED = [
+    "--config.instruments.probe.micro_batch_size=8",
+    "--config.instruments.probe.micro_batches=2",
+    "--config.instruments.noise_scale.enabled=true",
+    "--config.instruments.noise_scale.every=5 steps",
+    "--config.instruments.sharpness.enabled=true",
+    "--config.instruments.sharpness.every=10 steps",
+    "--config.instruments.sharpness.iterations=3",
+    "--config.instruments.layers.enabled=true",
+    "--config.instruments.layers.every=5 steps",
+    "--config.instruments.layers.histograms=true",
+]
+
+
+@pytest.mark.slow
+def test_two_workers_measure_and_train_as_unwatched(tmp_path):
+    for name, flags in (("plain", []), ("watched", WATCHED)):
+        cluster(2, *flags, f"--model_dir={tmp_path}/{name}")
+    # The noise's averages are in the checkpoint of a watched run alone.
+    assert_close(tmp_path / "plain", tmp_path / "watched", rtol=0.0, atol=0.0)
+    seen = {}
+    for row in read_rows(tmp_path / "watched" / "metrics.jsonl"):
+        for name, value in row.items():
+            if "/" in name:
+                seen.setdefault(name.split("/")[0], set()).add(row["step"])
+                assert np.isfinite(value), (name, row["step"])
+    assert seen == {"noise_scale": {5, 10, 15, 20}, "sharpness": {10, 20}, "layers": {5, 10, 15, 20}}
+
+
+CALLBACKS = """
+
+def get_callbacks(config, model_dir):
+    import tf_keras
+
+    stopping = tf_keras.callbacks.EarlyStopping("val_mae", min_delta=100.0, patience=2)
+    return [tf_keras.callbacks.CSVLogger(f"{model_dir}/epochs.csv", append=True), stopping]
+"""
+
+
+@pytest.mark.slow
+def test_early_stopping_of_a_task_of_ones_own_ends_the_run_of_two_workers(tmp_path):
+    (tmp_path / "stopping.py").write_text(code_of("diabetes.py") + CALLBACKS)
+    flags = [f"--config={tmp_path}/stopping.py", "--config.duration=24 steps", "--config.evaluate_every=6 steps"]
+    chief, _ = cluster(2, "--config.schedule.warmup_epochs=0.0", f"--model_dir={tmp_path}/run", common=flags)
+    assert "batch      32 global = 16 per replica x 1 accumulation x 2 replicas" in chief
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert (status["status"], status["step"], status["stopped_by"]) == ("done", 18, "EarlyStopping")
+    with open(tmp_path / "run" / "epochs.csv", encoding="utf-8") as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["0", "1", "2"]

@@ -71,12 +71,19 @@ def test_a_batch_may_be_divided_otherwise_but_not_be_another(tmp_path):
         directory.check(config.to_dict(), but=may)
 
 
-def test_adasum_adds_up_the_gradients_of_each_part_otherwise():
-    config = experiment.new("digits_lstm")
-    assert "simulated_replicas" in may_change(config)
-    config.optimizer = {"name": "lamb", "adasum": True}
-    assert "simulated_replicas" not in may_change(config)
-    assert "evaluate_on" in may_change(config, "eval")
+@pytest.mark.parametrize(
+    "optimizer, fields",
+    [
+        ({"name": "lamb"}, {"simulated_replicas", "optimizer.shard_updates"}),
+        # Adasum adds up the gradients of each part otherwise; Keras' AdamW has its state under other names.
+        ({"name": "lamb", "adasum": True}, {"optimizer.shard_updates"}),
+        ({"name": "adamw"}, {"simulated_replicas"}),
+    ],
+)
+def test_what_an_optimizer_keeps_may_not_change(optimizer, fields):
+    may = may_change(config(optimizer=optimizer), "eval")
+    assert {"simulated_replicas", "optimizer.shard_updates"} & set(may) == fields
+    assert "evaluate_on" in may
 
 
 def test_recomputation_may_be_switched_and_no_other_field_of_the_model(tmp_path):

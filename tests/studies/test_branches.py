@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.conftest import final_weights
 from tests.helpers import preloaded
+from tests.helpers.runs import final_weights
 from tfbigbatch import train
 from tfbigbatch.experiment.recipe import check_plan
 from tfbigbatch.runs import checkpoint_files

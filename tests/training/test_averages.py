@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch import experiment, tasks, train
+from tests.helpers.runs import values_of
+from tfbigbatch import tasks, train
 from tfbigbatch.errors import Preempted
 from tfbigbatch.export import export_run
 from tfbigbatch.runs.load import load_run
@@ -19,41 +20,33 @@ AVERAGED = {"use_ema": True, "ema_momentum": MOMENTUM}
 LAMB = {"name": "lamb", "weight_decay": 0.01}
 
 
-def checkpoint_of(directory, step):
-    return tf.train.load_checkpoint(str(directory / "checkpoints" / f"step-{step}"))
+# The checkpoints of all steps are kept.
+SHORT = {"duration": "8 steps", "evaluate_every": "4 steps", "checkpoint_every": "1 steps", "keep_checkpoints": 10}
+
+
+def values_at(directory, step):
+    return values_of(directory / "checkpoints" / f"step-{step}")
 
 
 @pytest.fixture(scope="module")
-def module_config():
-    """Returns a function that gives a digits experiment of 8 steps, with fields changed."""
-
-    def make(**fields):
-        config = experiment.new("digits_lstm")
-        config.model.hidden_units, config.batch_size = 8, 48
-        config.duration, config.evaluate_every, config.checkpoint_every = "8 steps", "4 steps", "1 steps"
-        config.log_every, config.keep_checkpoints = "4 steps", 10
-        for name, value in fields.items():
-            config[name] = value
-        return config
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def averaged(tmp_path_factory, module_config):
-    """The directory of a run with averages, whose checkpoints of all steps are kept."""
+def averaged(tmp_path_factory, quick_config):
+    """The directory of a run with averages."""
     directory = tmp_path_factory.mktemp("averaged")
-    train.run(module_config(optimizer={**LAMB, **AVERAGED}), model_dir=str(directory))
+    train.run(quick_config(**SHORT, optimizer={**LAMB, **AVERAGED}), model_dir=str(directory))
     return directory
+
+
+def average(index):
+    """The name of a variable's average in a checkpoint."""
+    return f"averages/{index}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 @functools.cache
 def expected_averages(directory, steps):
     """The averages after `steps`, of the weights in the checkpoints, from those of step 1."""
-    reader = checkpoint_of(directory, 1)
-    count = sum(name.startswith("averages/") for name in reader.get_variable_to_shape_map())
-    names = [f"averages/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(count)]
-    found = [reader.get_tensor(name).astype(np.float64) for name in names]
+    values = values_at(directory, 1)
+    count = sum(name.startswith("averages/") for name in values)
+    found = [values[average(index)].astype(np.float64) for index in range(count)]
     network = load_run(directory, 1).network
     for step in range(2, steps + 1):
         tf.train.Checkpoint(network=network).restore(str(directory / "checkpoints" / f"step-{step}")).expect_partial()
@@ -62,14 +55,14 @@ def expected_averages(directory, steps):
     return found
 
 
-def test_a_loaded_run_has_the_averages_and_its_evaluations_are_theirs(averaged, module_config):
+def test_a_loaded_run_has_the_averages_and_its_evaluations_are_theirs(averaged, quick_config):
     for checkpoint in (8, "newest"):
         run = load_run(averaged, checkpoint)
-        for variable, average in zip(run.network.trainable_variables, expected_averages(averaged, 8)):
-            np.testing.assert_allclose(variable.numpy(), average, rtol=1e-5, atol=1e-7)
+        for variable, expected in zip(run.network.trainable_variables, expected_averages(averaged, 8)):
+            np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=1e-7)
     best = load_run(averaged, "best")
-    for variable, average in zip(best.network.trainable_variables, expected_averages(averaged, best.step)):
-        np.testing.assert_allclose(variable.numpy(), average, rtol=1e-5, atol=1e-7)
+    for variable, expected in zip(best.network.trainable_variables, expected_averages(averaged, best.step)):
+        np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=1e-7)
 
     # The accuracy in the log is that of the loaded network on the same digits.
     run = load_run(averaged)
@@ -82,21 +75,21 @@ def test_a_loaded_run_has_the_averages_and_its_evaluations_are_theirs(averaged, 
 
 
 @pytest.mark.slow
-def test_training_has_the_bits_of_a_run_without_averages(averaged, module_config, tmp_path):
-    train.run(module_config(optimizer=LAMB), model_dir=str(tmp_path))
-    with_averages, without = checkpoint_of(averaged, 8), checkpoint_of(tmp_path, 8)
-    names = [name for name in without.get_variable_to_shape_map() if name.startswith("network/")]
+def test_training_has_the_bits_of_a_run_without_averages(averaged, quick_config, tmp_path):
+    train.run(quick_config(**SHORT, optimizer=LAMB), model_dir=str(tmp_path))
+    with_averages, without = values_at(averaged, 8), values_at(tmp_path, 8)
+    names = [name for name in without if name.startswith("network/")]
     assert names
     for name in names:
-        np.testing.assert_array_equal(with_averages.get_tensor(name), without.get_tensor(name))
+        np.testing.assert_array_equal(with_averages[name], without[name])
 
 
 @pytest.mark.parametrize("replicas", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_stop_in_an_evaluation_saves_the_weights_and_the_resumed_run_ends_in_the_same_bits(
-    tmp_path, module_config, simulated_replicas, monkeypatch, replicas, averaged
+    tmp_path, quick_config, simulated_replicas, monkeypatch, replicas, averaged
 ):
     def fields():
-        return module_config(optimizer={**LAMB, **AVERAGED}, simulated_replicas=replicas)
+        return quick_config(**SHORT, optimizer={**LAMB, **AVERAGED}, simulated_replicas=replicas)
 
     measure, requests = Evaluation.measure, []
 
@@ -120,22 +113,19 @@ def test_a_stop_in_an_evaluation_saves_the_weights_and_the_resumed_run_ends_in_t
         whole = tmp_path / "whole"
         train.run(fields(), model_dir=str(whole))
     for step in (4, 8):
-        first, second = checkpoint_of(tmp_path / "stopped", step), checkpoint_of(whole, step)
-        for name in second.get_variable_to_shape_map():
-            if name != "_CHECKPOINTABLE_OBJECT_GRAPH" and "save_counter" not in name:
-                np.testing.assert_array_equal(first.get_tensor(name), second.get_tensor(name), err_msg=name)
+        first, second = (values_at(run, step) for run in (tmp_path / "stopped", whole))
+        for name, value in second.items():
+            np.testing.assert_array_equal(first[name], value, err_msg=name)
 
 
 @pytest.mark.slow
-def test_a_new_run_begins_with_the_averages_of_another(averaged, module_config, tmp_path):
-    config = module_config(optimizer={**LAMB, **AVERAGED})
+def test_a_new_run_begins_with_the_averages_of_another(averaged, quick_config, tmp_path):
+    config = quick_config(**SHORT, optimizer={**LAMB, **AVERAGED})
     train.run(config, model_dir=str(tmp_path), init_from=str(averaged), stop_after=1)
     network = load_run(averaged).network
-    start = checkpoint_of(tmp_path, 0)
+    start = values_at(tmp_path, 0)
     for index, variable in enumerate(network.trainable_variables):
-        np.testing.assert_array_equal(
-            start.get_tensor(f"averages/{index}/.ATTRIBUTES/VARIABLE_VALUE"), variable.numpy()
-        )
+        np.testing.assert_array_equal(start[average(index)], variable.numpy())
 
 
 def test_export_writes_the_averages(averaged, tmp_path):

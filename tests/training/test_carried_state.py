@@ -1,13 +1,11 @@
 """Language modelling with carried state: replicas, accumulation and the number of streams do not change it."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.conftest import mirrored
+from tests.conftest import replicated
 from tests.helpers.networks_in_numpy import cross_entropies
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.language_model.contiguous_batches import Streams
@@ -20,11 +18,6 @@ STREAMS = 8
 # 399 predictions in 8 streams of 50: windows of 6 that an epoch's end and the text's end cut short.
 TEXT = Streams(corpus.fake().train[:400], 12, 6, "test")
 EPOCH = TEXT.examples_in_epoch(STREAMS) // STREAMS
-STRATEGIES = {
-    "one": lambda: tf.distribute.OneDeviceStrategy("CPU:0"),
-    "two": lambda: mirrored(2),
-    "four": lambda: mirrored(4),
-}
 
 
 def compiled(strategy, accumulation_steps=1, *, rate=2.0, evaluation_batch_size=STREAMS, jit_compile=False):
@@ -58,16 +51,9 @@ def fitted(strategy, accumulation_steps=1, steps=EPOCH + 4, **settings):
     return model, losses, history
 
 
-@functools.cache
-def on_two_replicas():
-    """(strategy, a network trained on it, its losses), with two micro-batches; an evaluation changes none of it."""
-    strategy = STRATEGIES["two"]()
-    return strategy, *fitted(strategy, 2)[:2]
-
-
 @pytest.fixture(scope="module")
 def reference():
-    model, losses, _ = fitted(STRATEGIES["one"]())
+    model, losses, _ = fitted(replicated(1))
     assert losses[-1] < losses[0] - 0.1
     return model.network.get_weights(), losses
 
@@ -75,27 +61,24 @@ def reference():
 @pytest.mark.parametrize(
     "replicas, accumulation_steps, jit_compile",
     [
-        pytest.param("one", 4, False, marks=pytest.mark.slow),
-        ("two", 2, False),
-        pytest.param("four", 1, False, marks=pytest.mark.slow),
-        pytest.param("one", 1, True, marks=pytest.mark.slow),
+        pytest.param(1, 4, False, marks=pytest.mark.slow),
+        (2, 2, False),
+        pytest.param(4, 1, False, marks=pytest.mark.slow),
+        pytest.param(1, 1, True, marks=pytest.mark.slow),
     ],
 )
 def test_replicas_accumulation_and_xla_do_not_change_the_run(reference, replicas, accumulation_steps, jit_compile):
     weights, curve = reference
-    if (replicas, accumulation_steps) == ("two", 2):
-        _, model, losses = on_two_replicas()
-    else:
-        model, losses, _ = fitted(STRATEGIES[replicas](), accumulation_steps, jit_compile=jit_compile)
+    model, losses, _ = fitted(replicated(replicas), accumulation_steps, jit_compile=jit_compile)
     np.testing.assert_allclose(losses, curve, rtol=1e-5)
     for ours, theirs in zip(model.network.get_weights(), weights):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("replicas", ["one", pytest.param("four", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("replicas", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_windows_are_one_unbroken_sequence_for_each_stream(replicas):
     # At rate 0 an epoch is a long forward pass of each stream.
-    model, _, history = fitted(STRATEGIES[replicas](), steps=EPOCH, rate=0.0)
+    model, _, history = fitted(replicated(replicas), steps=EPOCH, rate=0.0)
     weights, parts = model.network.get_weights(), [TEXT.tokens[i * 50 : i * 50 + 51] for i in range(STREAMS)]
     exact = np.concatenate([cross_entropies(weights, part) for part in parts])
     assert len(exact) == TEXT.predictions
@@ -104,11 +87,9 @@ def test_windows_are_one_unbroken_sequence_for_each_stream(replicas):
     np.testing.assert_allclose(history["loss"], exact.sum() / (EPOCH * STREAMS * 6), rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "replicas, batch_size", [("one", 1), ("one", 3), ("two", 8), pytest.param("four", 16, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("replicas, batch_size", [(1, 1), (1, 3), (2, 8), pytest.param(4, 16, marks=pytest.mark.slow)])
 def test_the_perplexity_of_an_evaluation_is_that_of_the_whole_text(reference, replicas, batch_size):
-    strategy = STRATEGIES[replicas]()
+    strategy = replicated(replicas)
     model = compiled(strategy, evaluation_batch_size=batch_size)
     model.network.set_weights(reference[0])
     batches = input_pipelines.distribute(
@@ -126,18 +107,12 @@ def test_the_perplexity_of_an_evaluation_is_that_of_the_whole_text(reference, re
         assert sum(float(part) for part in strategy.experimental_local_results(count)) == TEXT.predictions
 
 
-def all_states(model):
-    [part] = model.checkpoint_parts()
-    part.before_save()
-    return [variable.numpy() for variable in part.more["carried_state"]]
-
-
-@pytest.mark.parametrize("writers, readers", [("one", "four"), ("four", "two"), ("two", "one")])
+@pytest.mark.parametrize("writers, readers", [(1, 4), (4, 2), (2, 1)])
 def test_the_states_of_some_replicas_are_read_by_any_number(writers, readers):
     numbers = np.random.RandomState(0).normal(size=(STREAMS, 3)).astype(np.float32)
-    with STRATEGIES[writers]().scope():
+    with replicated(writers).scope():
         one = CarriedState([3], STREAMS)
-    with STRATEGIES[readers]().scope():
+    with replicated(readers).scope():
         other = CarriedState([3], STREAMS)
     for carried in (one, other):
         held = carried.gathered()

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.conftest import final_weights
-from tests.test_train import assert_same_bits, files_of
+from tests.helpers.runs import assert_same_bits, files_of, final_weights, resumes
 from tfbigbatch import train
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
@@ -142,13 +141,4 @@ def test_a_run_begins_with_the_weights_of_another(tmp_path, quick_config, monkey
 def test_begun_from_another_and_killed_it_ends_in_the_same_bits(tmp_path, quick_config, strategy):
     train.run(quick_config(**SHORT), model_dir=str(tmp_path / "first"))
     config = quick_config(**SHORT, optimizer={"name": "lamb"}, model__dropout=0.2)
-    for name, stops in (("whole", [None]), ("parts", [3, None])):
-        for stop in stops:
-            train.run(
-                config,
-                model_dir=str(tmp_path / name),
-                init_from=str(tmp_path / "first" / "best"),
-                strategy_name=strategy,
-                stop_after=stop,
-            )
-    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    resumes(tmp_path, config, 3, init_from=str(tmp_path / "first" / "best"), strategy_name=strategy)

@@ -2,11 +2,10 @@
 
 import os
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import final_weights
+from tests.helpers.runs import curve, final_weights, resumes
 from tfbigbatch import experiment, train
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.training.instruments import check_instruments, optimizer_fields
@@ -51,19 +50,10 @@ def test_a_run_with_all_of_them(tmp_path, quick_config):
 def test_stopped_and_resumed_they_see_the_same(tmp_path, quick_config):
     config = quick_config(optimizer={"name": "lamb"}, accumulation_steps=2)
     config.instruments.update({name: ALL[name] for name in ("noise_scale", "layers")})
-    for name, stops in (("whole", [None]), ("parts", [9, 17, None])):
-        for stop in stops:
-            train.run(config, model_dir=str(tmp_path / name), stop_after=stop)
-    one, other = (final_weights(tmp_path / name) for name in ("whole", "parts"))
-    assert one.keys() == other.keys() and any("noise_average" in name for name in one)
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
-
-    def seen(name):
-        rows = read_rows(tmp_path / name / "metrics.jsonl")
-        return [row for row in rows if any("/" in field for field in row)]
-
-    assert seen("parts") == seen("whole") and len(seen("whole")) == 6
+    resumes(tmp_path, config, 9, 17)
+    assert any("noise_average" in name for name in final_weights(tmp_path / "whole"))
+    rows = curve(tmp_path / "whole")
+    assert curve(tmp_path / "parts") == rows and sum(any("/" in name for name in row) for row in rows) == 6
 
 
 @pytest.mark.parametrize(

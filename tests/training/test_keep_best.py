@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from tests.helpers.runs import values_of
 from tfbigbatch import train
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.training import trainer
@@ -30,17 +30,6 @@ def accuracies(monkeypatch):
     return values
 
 
-def variables(path):
-    """All values in a checkpoint by name; how many saves there were does not count."""
-    reader = tf.train.load_checkpoint(str(path))
-    dtypes = reader.get_variable_to_dtype_map()
-    return {
-        name: reader.get_tensor(name)
-        for name, dtype in dtypes.items()
-        if ".ATTRIBUTES" in name and "save_counter" not in name and dtype != tf.string
-    }
-
-
 # Step 8 is the best up to the checkpoint of step 12, which is still there.
 FIELDS = {"evaluate_every": "4 steps", "checkpoint_every": "12 steps", "optimizer": {"name": "lamb"}}
 
@@ -52,7 +41,7 @@ def test_the_best_is_kept_beside_the_newest(tmp_path, quick_config, accuracies, 
     assert f"best       test accuracy 0.9000 at step 16: {tmp_path}/best/step-16" in capsys.readouterr().out
     assert checkpoint_files.steps(str(tmp_path / "best")) == [16, 8]
     # It has all that the checkpoints in the other folder have.
-    assert variables(tmp_path / "best" / "step-16").keys() == variables(tmp_path / "checkpoints" / "step-24").keys()
+    assert values_of(tmp_path / "best" / "step-16").keys() == values_of(tmp_path / "checkpoints" / "step-24").keys()
 
 
 @pytest.mark.slow
@@ -70,7 +59,7 @@ def test_killed_after_its_best_the_run_has_the_same_best(tmp_path, quick_config,
     result = train.run(quick_config(**FIELDS), model_dir=str(parts))
     assert result["best"]["step"] == 24
     assert os.path.samefile(parts / "best" / "step-24.index", parts / "checkpoints" / "step-24.index")
-    one, two = variables(whole / "best" / "step-8"), variables(parts / "best" / "step-8")
+    one, two = values_of(whole / "best" / "step-8"), values_of(parts / "best" / "step-8")
     for name in one:
         np.testing.assert_array_equal(one[name], two[name], err_msg=name)
 

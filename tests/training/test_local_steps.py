@@ -1,11 +1,11 @@
-"""Runs with local steps: resume in the middle of a round, what is evaluated and saved, and what is refused."""
+"""Runs with local steps: what is evaluated and saved, and what is refused; tests/test_train.py resumes them."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import final_weights
-from tests.test_train import assert_same_bits
+from tests.conftest import mirrored
+from tests.helpers.runs import final_weights
 from tfbigbatch import train
 from tfbigbatch.runs.metrics_log import read_rows
 
@@ -21,22 +21,6 @@ def config(quick_config, simulated_replicas):
         return quick_config(optimizer=optimizer, simulated_replicas=REPLICAS, **fields)
 
     return make
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "local_steps",
-    [
-        {"every": 6, "outer": "nesterov", "delay": 1},
-        pytest.param({"every": 4}, marks=pytest.mark.slow),
-    ],
-)
-def test_it_resumes_in_the_middle_of_a_round_in_the_same_bits(tmp_path, config, local_steps):
-    fields = {"model__dropout": 0.3}
-    train.run(config(local_steps, **fields), model_dir=str(tmp_path / "whole"))
-    for stop in (9, None):
-        train.run(config(local_steps, **fields), model_dir=str(tmp_path / "parts"), stop_after=stop)
-    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
 
 
 @pytest.mark.slow
@@ -78,6 +62,7 @@ def test_rounds_of_one_step_of_sgd_are_data_parallelism(tmp_path, quick_config, 
             "ramp.name='doubling' with optimizer.local_steps",
         ),
         ({"every": 4, "group_size": 3}, {}, "2 replicas do not divide into groups of group_size=3"),
+        ({"every": 4}, {"optimizer__shard_updates": True}, "cannot divide the layers"),
     ],
 )
 def test_what_cannot_have_rounds_is_refused_before_training(tmp_path, config, local_steps, fields, message):
@@ -90,12 +75,6 @@ def test_another_number_of_replicas_is_refused_with_the_reason(tmp_path, config,
     made = config({"every": 4}, duration="12 steps")
     train.run(made, model_dir=str(tmp_path), stop_after=8)
     # The devices of another machine, which no field of the config tells.
-    monkeypatch.setattr("tfbigbatch.training.strategy._simulated", lambda *_: _strategy_of(4))
+    monkeypatch.setattr("tfbigbatch.training.strategy._simulated", lambda *_: (mirrored(4), "four CPUs"))
     with pytest.raises(ValueError, match=r"is of 2 replicas, each with state of its own .* and this run has 4"):
         train.run(made, model_dir=str(tmp_path))
-
-
-def _strategy_of(replicas):
-    devices = [f"CPU:{index}" for index in range(replicas)]
-    reduced = tf.distribute.ReductionToOneDevice()
-    return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduced), "four CPUs"

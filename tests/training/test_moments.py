@@ -2,25 +2,14 @@
 
 import pytest
 
-from tests.conftest import final_weights
-from tfbigbatch import tasks, train
-from tfbigbatch.training import phases as run_phases
+from tests.training.test_ramps import digits_phases
+from tfbigbatch import train
 from tfbigbatch.training.build import compiled_model
 
 SCALED = {"schedule__batch_size": 12, "batch_size": 192}
 HALF_LIFE = {**SCALED, "schedule__moments": "half_life"}
 ALL = {**SCALED, "schedule__moments": "half_life_all", "schedule__weight_decay": "kept", "schedule__rule": "sqrt"}
 LAMB = {"name": "lamb", "beta_2": 0.99, "weight_decay": 0.01}
-
-
-def phases_of(config):
-    return run_phases.phases_of(
-        config,
-        lambda fields: tasks.get(fields.task)(
-            model=fields.model.to_dict(), data=fields.data.to_dict(), data_dir=None, use_fake_data=False
-        ),
-        1,
-    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +33,7 @@ def phases_of(config):
 )
 def test_the_optimizer_of_a_run_has_the_scaled_values(quick_config, fields, optimizer, expected):
     config = quick_config(**fields, optimizer=optimizer)
-    made = compiled_model(config, phases_of(config)).optimizer
+    made = compiled_model(config, digits_phases(config)).optimizer
     assert {name: getattr(made, name) for name in expected} == pytest.approx(expected)
     # The config says what it said.
     assert config.optimizer.to_dict() == optimizer
@@ -58,17 +47,6 @@ def test_the_banner_says_the_change(tmp_path, quick_config, capsys):
         "examples kept), weight_decay 0.01 -> 0.04 (x4)\n" in out
     )
     assert "schedule   sqrt, x16 batch: learning rate 0.1 -> 0.4 (x4), warm-up 0 epochs, then linear\n" in out
-
-
-def test_a_run_with_scaled_moments_is_one_with_those_values(tmp_path, quick_config):
-    given = {"name": "adamw", "beta_2": 0.99**16}
-    short = {"duration": "6 steps"}
-    train.run(
-        quick_config(**HALF_LIFE, **short, optimizer={"name": "adamw", "beta_2": 0.99}), model_dir=str(tmp_path / "a")
-    )
-    train.run(quick_config(**SCALED, **short, optimizer=given), model_dir=str(tmp_path / "b"))
-    one, other = (final_weights(tmp_path / name) for name in "ab")
-    assert one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import final_weights, mirrored
-from tests.test_train import assert_same_bits
+from tests.conftest import replicated
+from tests.helpers.runs import assert_close, curve, resumes
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.training import phases as run_phases
@@ -38,7 +38,7 @@ def examples_read(phases, strategy, replicas):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_a_ramp_reads_the_examples_in_the_order_of_its_first_batch(quick_config, replicas):
-    strategy = mirrored(2) if replicas == 2 else tf.distribute.OneDeviceStrategy("/cpu:0")
+    strategy = replicated(replicas)
     plain, ramp = (digits_phases(quick_config(**fields), replicas) for fields in ({"duration": "3 epochs"}, DOUBLING))
     assert [phase.config.batch_size for phase in ramp] == [48, 96, 192]
     whole, grown = examples_read(plain, strategy, replicas), examples_read(ramp, strategy, replicas)
@@ -71,47 +71,30 @@ def test_it_is_evaluated_after_as_many_examples_at_every_batch(tmp_path, quick_c
 @pytest.mark.parametrize("stops, to", [((34,), 96), pytest.param((3, 22, 26), 192, marks=pytest.mark.slow)])
 def test_it_resumes_in_any_stage_in_the_same_bits(tmp_path, quick_config, stops, to):
     fields = {**DOUBLING, **INTERVALS, "ramp__to": to, "optimizer": {"name": "lamb"}, "model__dropout": 0.3}
-    train.run(quick_config(**fields), model_dir=str(tmp_path / "whole"))
-    for stop in (*stops, None):
-        train.run(quick_config(**fields), model_dir=str(tmp_path / "parts"), stop_after=stop)
-    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
-    curves = [
-        [{key: value for key, value in row.items() if key != "examples_per_second"} for row in read_rows(path)]
-        for path in (tmp_path / "whole/metrics.jsonl", tmp_path / "parts/metrics.jsonl")
-    ]
-    assert curves[0] == curves[1]
+    resumes(tmp_path, quick_config(**fields), *stops)
+    assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
 
 
 @pytest.mark.slow
 def test_larger_passes_give_the_steps_of_accumulated_ones(tmp_path, quick_config):
     for name, most in (("accumulated", 0), ("larger", 96)):
         config = quick_config(**DOUBLING, ramp__micro_batch_size=most)
-        assert [phase.config.accumulation_steps for phase in digits_phases(config)] == {0: [1, 2, 4], 96: [1, 1, 2]}[
-            most
-        ]
+        expected = [1, 1, 2] if most else [1, 2, 4]
+        assert [phase.config.accumulation_steps for phase in digits_phases(config)] == expected
         train.run(config, model_dir=str(tmp_path / name), mode="train")
-    accumulated, larger = final_weights(tmp_path / "accumulated"), final_weights(tmp_path / "larger")
-    for name, value in accumulated.items():
-        np.testing.assert_allclose(larger[name], value, rtol=2e-4, atol=2e-5)
+    assert_close(tmp_path / "accumulated", tmp_path / "larger", rtol=2e-4, atol=2e-5)
 
 
-def streams_config():
+@pytest.mark.slow
+def test_streams_grow_with_an_epoch_and_resume(tmp_path):
     config = experiment.load("ptb/small")
     experiment.quick(config)
     config.duration, config.ramp.name = "3 epochs", "growth"
     config.evaluate_every = config.checkpoint_every = "1 epochs"
     config.ramp.growth = (("1 epochs", 2 * config.batch_size), ("2 epochs", 4 * config.batch_size))
     config.ramp.micro_batch_size = 4 * config.batch_size
-    return config
-
-
-@pytest.mark.slow
-def test_streams_grow_with_an_epoch_and_resume(tmp_path):
-    for name, stops in (("whole", [None]), ("parts", [40, None])):
-        for stop in stops:
-            result = train.run(streams_config(), model_dir=str(tmp_path / name), use_fake_data=True, stop_after=stop)
+    result = resumes(tmp_path, config, 40, use_fake_data=True)
     assert result["status"] == "done"
-    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
     rows = [row for row in read_rows(tmp_path / "whole/metrics.jsonl") if row["split"] == "eval"]
     assert len(rows) == 3 and rows[-1]["step"] == result["total_steps"]
 

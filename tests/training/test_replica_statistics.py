@@ -7,8 +7,8 @@ import tf_keras
 
 from tests.conftest import mirrored
 from tests.helpers import normalised
-from tests.test_train import assert_same_bits
-from tfbigbatch import experiment, train
+from tests.helpers.runs import resumes
+from tfbigbatch import experiment
 from tfbigbatch.optimizers import keras2
 from tfbigbatch.training.checkpoint_parts import replica_statistics
 from tfbigbatch.training.checkpoints import Checkpoints
@@ -66,7 +66,4 @@ def test_stopped_and_resumed_it_ends_in_the_same_bits(tmp_path):
     experiment.execute(normalised.__file__)
     config = normalised.get_config()
     config.duration, config.log_every, config.evaluate_every = "60 steps", "4 steps", "30 steps"
-    for name, stops in (("whole", [None]), ("parts", [5, 31, None])):
-        for stop in stops:
-            train.run(config, model_dir=str(tmp_path / name), strategy_name="mirrored", stop_after=stop)
-    assert_same_bits(tmp_path / "whole", tmp_path / "parts")
+    resumes(tmp_path, config, 5, 31, strategy_name="mirrored")

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.conftest import mirrored
+from tests.conftest import replicated
 from tfbigbatch.instruments import StepGradients
 from tfbigbatch.training.train_step import TrainingModel
 
@@ -42,7 +42,7 @@ def trained(strategy, accumulation_steps, watch, optimizer=lambda: tf_keras.opti
 
 @pytest.mark.parametrize("replicas, accumulation_steps", [(1, 4), (2, 2), pytest.param(2, 1, marks=pytest.mark.slow)])
 def test_the_norms_are_those_of_the_micro_batches_and_of_their_mean(replicas, accumulation_steps):
-    strategy = mirrored(2) if replicas == 2 else tf.distribute.OneDeviceStrategy("CPU:0")
+    strategy = replicated(replicas)
     model, weights = trained(strategy, accumulation_steps, watch=True)
     plain, _ = trained(strategy, accumulation_steps, watch=False)
     np.testing.assert_array_equal(model.get_weights()[0], plain.get_weights()[0])
@@ -63,7 +63,7 @@ def test_the_norms_are_those_of_the_micro_batches_and_of_their_mean(replicas, ac
 
 @pytest.mark.slow  # Two more traces of a step.
 def test_a_scaled_loss_is_scaled_back():
-    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    strategy = replicated(1)
     model, _ = trained(
         strategy,
         2,

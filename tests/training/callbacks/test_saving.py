@@ -1,12 +1,11 @@
 """Checkpoints at intervals of time: what a kill can cost, and the same bits after it."""
 
-import json
 import types
 
 import numpy as np
 import pytest
 
-from tests.test_train import assert_same_bits
+from tests.helpers.runs import assert_same_bits, curve
 from tfbigbatch import experiment, train
 from tfbigbatch.training.callbacks import saving
 from tfbigbatch.training.checkpoints import Checkpoints
@@ -57,13 +56,7 @@ def test_a_run_that_saves_by_time_resumes_to_the_same_bits_and_rows(tmp_path, qu
     assert saved == [4, 8, 12, 16]
     train.run(config, model_dir=parts)
     assert_same_bits(tmp_path / "whole", parts)
-    assert rows(tmp_path / "whole") == rows(tmp_path / "parts")
-
-
-def rows(folder):
-    with open(folder / "metrics.jsonl", encoding="utf-8") as file:
-        read = [json.loads(line) for line in file]
-    return [{name: value for name, value in row.items() if "per_second" not in name} for row in read]
+    assert curve(tmp_path / "whole") == curve(tmp_path / "parts")
 
 
 @pytest.mark.parametrize(
