@@ -120,15 +120,26 @@ def test_where_all_are_damaged_all_are_named(tmp_path):
     assert (tmp_path / "step-1.index").exists()
 
 
-def test_the_list_of_checkpoints_may_be_lost(tmp_path):
+@pytest.mark.parametrize(
+    "saved, damaged, found, after",
+    [
+        ([1, 2], {"checkpoint": b"\x00garbage"}, 1, ["step-2.index", "step-3.index"]),
+        # The index is the last file of a checkpoint to be written: a save was cut short.
+        ([1, 2], {"step-2.index": None}, 1, ["step-1.index", "step-3.index"]),
+        ([1], {"step-1.index": None, "checkpoint": None}, None, ["step-3.index"]),
+    ],
+    ids=["no list", "the last save", "the first save"],
+)
+def test_what_a_crash_may_leave_is_no_damage(tmp_path, saved, damaged, found, after):
     checkpoints = Checkpoints(*trained(), str(tmp_path))
-    for step in (1, 2):
+    for step in saved:
         checkpoints.save(step)
-    (tmp_path / "checkpoint").write_bytes(b"\x00garbage")
+    for name, content in damaged.items():
+        (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
     again = Checkpoints(*trained(), str(tmp_path))
-    assert again.restore() == 1 and not again.set_aside
+    assert again.restore() == found and not again.set_aside
     again.save(3)
-    assert sorted(path.name for path in tmp_path.glob("*.index")) == ["step-2.index", "step-3.index"]
+    assert sorted(path.name for path in tmp_path.glob("*.index")) == after
 
 
 def test_lost_files_are_not_taken_for_a_fresh_start(tmp_path):
@@ -136,25 +147,6 @@ def test_lost_files_are_not_taken_for_a_fresh_start(tmp_path):
     (tmp_path / "step-1.index").unlink()
     with pytest.raises(ValueError, match="no checkpoint with its index.*Put the missing files back"):
         Checkpoints(*trained(), str(tmp_path)).restore()
-
-
-def test_a_first_save_that_was_cut_short_is_a_fresh_start(tmp_path):
-    Checkpoints(*trained(), str(tmp_path)).save(1)
-    (tmp_path / "checkpoint").unlink()
-    (tmp_path / "step-1.index").unlink()
-    assert Checkpoints(*trained(), str(tmp_path)).restore() is None
-
-
-def test_a_save_that_was_cut_short_gives_way_to_the_one_before(tmp_path):
-    checkpoints = Checkpoints(*trained(), str(tmp_path))
-    for step in (1, 2):
-        checkpoints.save(step)
-    # The index is the last file of a checkpoint to be written.
-    (tmp_path / "step-2.index").unlink()
-    again = Checkpoints(*trained(), str(tmp_path))
-    assert again.restore() == 1 and not again.set_aside
-    again.save(2)
-    assert sorted(path.name for path in tmp_path.glob("step*.index")) == ["step-1.index", "step-2.index"]
 
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path):
