@@ -12,10 +12,10 @@ import pytest
 
 from tests.helpers import preloaded
 from tests.helpers.fake_metadata_server import serving
-from tests.test_train import assert_same_bits, files_of
+from tests.helpers.repository import ROOT
+from tests.helpers.runs import assert_same_bits
 from tfbigbatch.runs.metrics_log import read_rows
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LEGW = "experiments/digits/lstm_legw.py"
 # Small, with dropout, and with intervals that do not divide the length.
 QUICK = [
@@ -152,31 +152,16 @@ def test_a_notice_and_slurms_warning_save_and_the_same_command_goes_on(whole, tm
     assert_same_bits(str(tmp_path), whole)
 
 
-def test_the_finished_run_says_so(tmp_path):
-    flags = [*QUICK, "--config.duration=20 steps", f"--model_dir={tmp_path}"]
-    done = preloaded.tfbigbatch("train", *flags)
-    assert done.returncode == 0 and "done       20 steps" in done.stdout, done.stderr
-    before = files_of(tmp_path)
-    again = preloaded.tfbigbatch("train", *flags)
-    assert again.returncode == 0 and "finished run (20 steps); nothing to do" in again.stdout, again.stderr
-    assert files_of(tmp_path) == before
-
-
-CASES = {
-    "unknown tpu": ([f"--config={LEGW}", "--model_dir=build/x", "--tpu=nowhere"], {}, "--tpu=nowhere: no TPU answers"),
-    "bad TF_CONFIG": (
-        [f"--config={LEGW}", "--model_dir=/proc/x"],
-        {"TF_CONFIG": "{"},
-        "TF_CONFIG is not of the expected form",
-    ),
-    "unwritable": ([f"--config={LEGW}", "--model_dir=/proc/x"], {}, "/proc/x cannot be written"),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_bad_input_ends_with_one_message_and_code_1(case):
-    arguments, environment, said = CASES[case]
-    outcome = preloaded.tfbigbatch("train", *arguments, **environment)
+# After TensorFlow's import; what is refused before has tests/cli/test_refusals.py.
+@pytest.mark.parametrize(
+    "arguments, environment, said",
+    [
+        (["--model_dir=build/x", "--tpu=nowhere"], {}, "--tpu=nowhere: no TPU answers"),
+        (["--model_dir=build/x"], {"TF_CONFIG": "{"}, "TF_CONFIG is not of the expected form"),
+    ],
+)
+def test_bad_input_ends_with_one_message_and_code_1(arguments, environment, said):
+    outcome = preloaded.tfbigbatch("train", f"--config={LEGW}", *arguments, **environment)
     assert outcome.returncode == 1
     assert said in outcome.stderr and "Traceback" not in outcome.stderr + outcome.stdout
     assert sum(line.startswith("error: ") for line in outcome.stderr.splitlines()) == 1

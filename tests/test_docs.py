@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tests.helpers.repository import ROOT, read
 from tfbigbatch.advice.sources import MUON_RATES
 from tfbigbatch.utils.files import read_json
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = (
     "docs/start.md",
     "docs/batch_size.md",
@@ -42,8 +42,7 @@ PAGES = (
 
 def blocks(page):
     """(info, line, code) of each fenced block of Python: 'python', or 'python before' for another package's code."""
-    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-        text = file.read()
+    text = read(page)
     for match in re.finditer(r"^```(python[^\n]*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
         yield match[1], text.count("\n", 0, match.start(2)), match[2]
 
@@ -146,8 +145,7 @@ def test_the_pages_run_in_the_other_keras():
 
 
 def test_muons_page_has_the_range_that_advise_gives():
-    with open(os.path.join(ROOT, "docs", "muon.md"), encoding="utf-8") as file:
-        assert "**Learning rate: {:g} to {:g}**".format(*MUON_RATES) in file.read()
+    assert "**Learning rate: {:g} to {:g}**".format(*MUON_RATES) in read("docs", "muon.md")
 
 
 if __name__ == "__main__":

@@ -9,15 +9,10 @@ import sys
 import pytest
 
 from tests.helpers import preloaded
-from tests.helpers.preloaded import ROOT
+from tests.helpers.repository import ROOT, read
 
 FOLDER = os.path.join(ROOT, "examples")
 NOTEBOOKS = ("own_model.ipynb", "reading_a_report.ipynb")
-
-
-def read(*path):
-    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
-        return file.read()
 
 
 def _run(name, *arguments, folder=ROOT, **environment):
@@ -50,42 +45,42 @@ def test_each_one_is_short_and_in_the_table():
             assert "examples/" in text.split('"""')[1] or "make notebooks" in text.split('"""')[1], name
 
 
-class TestShortForms:
-    """Each program in its short form."""
+@pytest.mark.parametrize(
+    "arguments, said, picture",
+    [
+        (["own_model_16x.py", "--smoke"], r"^Muon +512 +3 steps +[\d.]+%\n\Z", "own_model_16x.png"),
+        (
+            ["critical_batch.py", "--smoke"],
+            r"^batch +512: held-out loss [\d.]+ \([-+][\d.]+\)$.*gradient noise scale",
+            "",
+        ),
+        (
+            ["loss_landscape.py", "--epochs=1", "--points=3"],
+            r"^batch 512: loss [\d.]+ to [\d.]+ on the plane; largest eigenvalue",
+            "loss_landscape.png",
+        ),
+        # The slow test starts two workers; Adasum of one is its gradient.
+        (
+            ["adasum_two_workers.py", "--worker", "--epochs=1"],
+            r"^average +loss after 1 epochs ([\d.]+)$.*^Adasum +loss after 1 epochs \1$",
+            "",
+        ),
+        (["custom_task.py", "--duration=8 steps"], r"stopped at step 4 of 8.*the loaded network has", ""),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_the_short_form_runs(tmp_path, arguments, said, picture):
+    keras = {"TF_USE_LEGACY_KERAS": "1"} if "--worker" in arguments else {}
+    out = _run_preloaded(*arguments, folder=tmp_path, **keras)
+    assert re.search(said, out, re.DOTALL | re.MULTILINE), out
+    assert not picture or (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
 
-    def test_own_model(self, tmp_path):
-        out = _run_preloaded("own_model_16x.py", "--smoke", folder=tmp_path)
-        assert re.fullmatch(r"Muon +512 +3 steps +[\d.]+%\n", out)
-        assert (tmp_path / "own_model_16x.png").read_bytes().startswith(b"\x89PNG")
 
-    def test_critical_batch(self, tmp_path):
-        out = _run_preloaded("critical_batch.py", "--smoke", folder=tmp_path)
-        assert re.search(r"^batch +512: held-out loss [\d.]+ \([-+][\d.]+\)$", out, re.MULTILINE)
-        assert "gradient noise scale" in out
-
-    def test_loss_landscape(self, tmp_path):
-        out = _run_preloaded("loss_landscape.py", "--epochs=1", "--points=3", folder=tmp_path)
-        assert re.search(r"^batch 512: loss [\d.]+ to [\d.]+ on the plane; largest eigenvalue", out, re.MULTILINE)
-        assert (tmp_path / "loss_landscape.png").read_bytes().startswith(b"\x89PNG")
-
-    def test_adasum_on_one_worker(self, tmp_path):
-        """The slow test starts two; `tests/distributed` has Adasum on several."""
-        out = _run_preloaded(
-            *("adasum_two_workers.py", "--worker", "--epochs=1"), folder=tmp_path, TF_USE_LEGACY_KERAS="1"
-        )
-        losses = re.findall(r"^(?:average|Adasum) +loss after 1 epochs ([\d.]+)$", out, re.MULTILINE)
-        # Adasum of one worker is its gradient.
-        assert len(losses) == 2 and losses[0] == losses[1]
-
-    def test_custom_task(self, tmp_path):
-        out = _run_preloaded("custom_task.py", "--duration=8 steps", folder=tmp_path)
-        assert "stopped at step 4 of 8" in out and "the loaded network has" in out
-
-    # The default run has the optimizers on JAX in tests/optimizers/test_backends.py.
-    @pytest.mark.slow
-    @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
-    def test_jax(self):
-        assert "backend jax, TensorFlow imported: False" in _run("jax_backend.py", "--epochs=1")
+# The default run has the optimizers on JAX in tests/optimizers/test_backends.py.
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
+def test_jax():
+    assert "backend jax, TensorFlow imported: False" in _run("jax_backend.py", "--epochs=1")
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """What a release says of itself: one version everywhere, a citation file of CFF 1.2.0, a changelog."""
 
-import os
 import re
 import tomllib
 
@@ -8,12 +7,7 @@ import pytest
 import yaml
 
 import tfbigbatch
-from tests.helpers.preloaded import ROOT
-
-
-def read(name):
-    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
-        return file.read()
+from tests.helpers.repository import read
 
 
 @pytest.fixture(scope="module")

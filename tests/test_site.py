@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.helpers.preloaded import ROOT
+from tests.helpers.repository import ROOT, read
 
 PYTHON = sys.executable if importlib.util.find_spec("mkdocs") else None
 REFERENCE = os.path.join(ROOT, "docs", "reference")
@@ -24,11 +24,6 @@ PACKAGES = {
     "schedules": "schedules.md",
     "studies": "studies.md",
 }
-
-
-def read(*path):
-    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
-        return file.read()
 
 
 def documented(text):
@@ -63,18 +58,8 @@ def test_the_reference_has_every_function_of_tasks():
     PYTHON is None, reason="the packages of the site are not installed: `make docs` makes an environment of them"
 )
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
-    command = [
-        PYTHON,
-        "-m",
-        "mkdocs",
-        "build",
-        "--quiet",
-        "--strict",
-        "--site-dir",
-        str(tmp_path),
-        "--config-file",
-        "docs/site/mkdocs.yml",
-    ]
+    options = ["--quiet", "--strict", f"--site-dir={tmp_path}", "--config-file=docs/site/mkdocs.yml"]
+    command = [PYTHON, "-m", "mkdocs", "build", *options]
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert outcome.returncode == 0, outcome.stderr[-3000:]
     pages = [os.path.join(folder, name) for folder, _, names in os.walk(tmp_path) for name in names]

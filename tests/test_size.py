@@ -6,14 +6,9 @@ import subprocess
 
 import pytest
 
-from tests.helpers.preloaded import ROOT
+from tests.helpers.repository import ROOT, read
 
 _ROW = re.compile(r"^\| (.+?) \| ([\d,]+) \| ([\d,]*) ?\|$", re.MULTILINE)
-
-
-def read(path):
-    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-        return file.read()
 
 
 def budgets():

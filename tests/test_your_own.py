@@ -14,17 +14,17 @@ import tensorflow as tf
 
 import tfbigbatch
 from tests.helpers import preloaded
+from tests.helpers.repository import read
 from tfbigbatch import experiment, train
 from tfbigbatch.export.run import export_run
 from tfbigbatch.reports.report import Report
 
-PAGE = os.path.join(preloaded.ROOT, "docs", "your_own.md")
 FILES = ("diabetes.py", "shapes.py", "spirals.py")
 
 
 def code_of(name):
-    with open(PAGE, encoding="utf-8") as page:
-        [code] = re.findall(rf"^```python {re.escape(name)}\n(.*?)^```$", page.read(), re.DOTALL | re.MULTILINE)
+    page = read("docs", "your_own.md")
+    [code] = re.findall(rf"^```python {re.escape(name)}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     return code
 
 

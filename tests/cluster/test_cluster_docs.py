@@ -7,12 +7,11 @@ import subprocess
 import pytest
 import yaml
 
+from tests.helpers.repository import ROOT, read
 from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.errors import Preempted, WorkerLost
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-with open(os.path.join(ROOT, "docs", "cluster.md"), encoding="utf-8") as file:
-    TEXT = file.read()
+TEXT = read("docs", "cluster.md")
 
 
 def block(language):

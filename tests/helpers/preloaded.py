@@ -7,7 +7,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tests.helpers.repository import ROOT
+
 # Nothing of the package: its modules define flags, and a command is to have those of its own imports alone.
 _IMPORTED = ["tensorflow", "tf_keras", "ml_collections", "matplotlib"]
 
