@@ -29,7 +29,7 @@ def made_study(tmp_path):
     return made
 
 
-def test_results_hold_all_rows_and_no_path(made_study, tmp_path):
+def test_results_hold_all_rows_and_no_path_and_every_plot_is_drawn(made_study, tmp_path):
     report = Report.of_study(made_study, str(tmp_path))
     path = tmp_path / "results.json"
     report.write_results(str(path))
@@ -41,17 +41,12 @@ def test_results_hold_all_rows_and_no_path(made_study, tmp_path):
     assert stored["runs"][6]["config"]["batch_size"] == 1024
     assert str(tmp_path) not in path.read_text()
 
-
-def test_the_table_says_how_far_each_row_is(made_study, tmp_path):
-    report = Report.of_study(made_study, str(tmp_path))
     report.write_table(str(tmp_path / "results.md"))
     text = (tmp_path / "results.md").read_text()
     assert text.startswith("Digits\n\n| method") and "running at 25%" in text and "not started" in text
     assert "98.50% ± 0.71%" in text and "steps to 90%" in text
 
-
-def test_every_plot_is_drawn(made_study, tmp_path):
-    written = Report.of_study(made_study, str(tmp_path)).write_plots(str(tmp_path / "plot"))
+    written = report.write_plots(str(tmp_path / "plot"))
     assert list(written) == ["batch", "curves", "updates"]
     for path in written.values():
         with open(path, "rb") as file:
