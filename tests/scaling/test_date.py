@@ -52,11 +52,12 @@ def same_bits(one, other):
 
 
 @both_versions
-def test_a_blow_up_is_stopped_where_the_plan_diverges(keras_version):
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_blow_up_is_stopped_where_the_plan_diverges(keras_version, jit_compile):
     diverged = train(regression(keras_version, peak=4.0))
     assert not np.isfinite(diverged.get_weights()[0]).all() or np.abs(diverged.get_weights()[0]).max() > 1e6
     date = callback()
-    saved = train(regression(keras_version, peak=4.0), [date])
+    saved = train(regression(keras_version, peak=4.0, jit_compile=jit_compile), [date])
     np.testing.assert_allclose(saved.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)
     assert date.decisions and all("loss on the probe" in decision["reason"] for decision in date.decisions)
     first = date.decisions[0]
@@ -298,12 +299,3 @@ def test_another_backend_of_keras_3_is_refused(monkeypatch):
     monkeypatch.setattr(KERAS["keras3"].config, "backend", lambda: "jax")
     with pytest.raises(ValueError, match="DATE needs TensorFlow, and Keras 3 runs on jax here: set KERAS_BACKEND"):
         callback().set_model(model)
-
-
-@pytest.mark.slow
-@both_versions
-def test_a_step_compiled_by_xla_reads_the_gain(keras_version):
-    date = callback()
-    model = train(regression(keras_version, 4.0, jit_compile=True), [date])
-    assert date.decisions
-    np.testing.assert_allclose(model.get_weights()[0].ravel(), np.arange(1, FEATURES + 1), atol=0.2)

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+<<<<<<< HEAD
 from tests.helpers.keras_versions import both_versions, fitted
 from tfbigbatch import optimizers
+=======
+>>>>>>> 7dda512c (Tests of scaling: DATE under XLA is a row; optimizers with scaled moments are those of tests/training/test_moments.py)
 from tfbigbatch.optimizers.arguments import TABLES
-from tfbigbatch.scaling import MOMENTS, Recipe, moments
+from tfbigbatch.scaling import MOMENTS, moments
 
 decimal.getcontext().prec = 60
 JUST_UNDER_1 = math.nextafter(1.0, 0.0)
@@ -69,6 +72,7 @@ def test_every_decay_of_a_moving_average_of_our_optimizers_is_known():
     named = {name for table in TABLES.values() for name in table if any(word in name for word in ("beta", "momentum"))}
     assert named - others == set(MOMENTS["half_life_all"])
     assert set(MOMENTS["half_life"]) < set(MOMENTS["half_life_all"]) and MOMENTS["none"] == ()
+<<<<<<< HEAD
 
 
 @both_versions
@@ -81,3 +85,5 @@ def test_scaled_arguments_make_an_optimizer(name, keras_version):
     model = fitted(keras_version, lambda: optimizers.get(name, keras=keras_version, **fields), steps=2)
     assert model.optimizer.beta_2 == pytest.approx(0.99**16)
     assert all(np.isfinite(weights).all() for weights in model.get_weights())
+=======
+>>>>>>> 7dda512c (Tests of scaling: DATE under XLA is a row; optimizers with scaled moments are those of tests/training/test_moments.py)
