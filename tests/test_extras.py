@@ -10,7 +10,7 @@ import tomllib
 import pytest
 import tensorflow as tf
 
-from tests.helpers.preloaded import ROOT
+from tests.helpers.repository import ROOT, read
 from tests.test_wheel import build
 
 LINES = {line: f"requirements/tensorflow-{line}.txt" for line in ("2.20", "2.21")}
@@ -20,11 +20,6 @@ PIN = re.compile(r"([\w.-]+)==([\w.]+)(?: ; [^\\\n]+)?(?: \\\n    --hash=sha256:
 @pytest.fixture(scope="module")
 def project():
     return tomllib.loads(read("pyproject.toml"))["project"]
-
-
-def read(name):
-    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
-        return file.read()
 
 
 def pins(name):
@@ -87,26 +82,18 @@ def test_an_extra_is_enough_in_a_fresh_environment(extra, tmp_path_factory):
         shutil.rmtree(made, ignore_errors=True)
 
 
-def make(*arguments):
-    """Runs `make` as from a shell, without the variables of the `make` that runs the tests."""
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+@pytest.mark.parametrize("line, folder", [("2.20", "absent"), ("2.21", "absent"), ("2.21", None)])
+def test_make_chooses_a_line_and_verifies_it(line, folder):
+    """As from a shell, without the variables of the `make` that runs the tests; `absent`: in a fresh clone."""
     theirs = ("MAKE", "MFLAGS", "VENV", "PYTHON", "TENSORFLOW")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
-    command = ["make", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
-
-
-@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
-class TestMakefile:
-    def plan(self, *arguments):
-        """What `make` would run for its tests in a fresh clone."""
-        outcome = make("--dry-run", "test", "VENV=absent", *arguments)
-        assert outcome.returncode == 0, outcome.stderr
-        return outcome.stdout
-
-    def test_a_line_is_chosen_and_verified(self):
-        for line, pinned in LINES.items():
-            plan = self.plan(f"TENSORFLOW={line}")
-            assert f"--require-hashes --no-deps --no-build-isolation --requirement {pinned}" in plan
-            # Of this package alone there is no hash.
-            assert plan.count("pip install") == plan.count("--require-hashes") + 1
-        assert ".venv-2.21/bin/python -m pytest" in make("--dry-run", "test", "TENSORFLOW=2.21").stdout
+    command = ["make", "--dry-run", "test", f"TENSORFLOW={line}", *([f"VENV={folder}"] if folder else [])]
+    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert outcome.returncode == 0, outcome.stderr
+    plan = outcome.stdout
+    assert f"{folder or '.venv-2.21'}/bin/python -m pytest" in plan
+    if folder:
+        assert f"--require-hashes --no-deps --no-build-isolation --requirement {LINES[line]}" in plan
+        # Of this package alone there is no hash.
+        assert plan.count("pip install") == plan.count("--require-hashes") + 1

@@ -86,18 +86,13 @@ def workers(request, tmp_path_factory):
 
 
 def test_each_process_takes_its_own_steps_and_outer_steps_combine_them(workers):
-    for case in CASES:
-        if case in workers[0]:
-            check_the_steps(workers, case)
-
-
-def check_the_steps(workers, case):
-    options, replicas = CASES[case][1], len(workers)
-    for steps in range(1, STEPS + 2):
-        wanted = expected(min(steps, STEPS), options, replicas, synchronize=steps > STEPS)
-        actual = np.concatenate([worker[case][steps - 1] for worker in workers])
-        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6, err_msg=f"{case}, step {steps}")
-    np.testing.assert_array_equal(actual, [actual[0]] * replicas)
+    for case in set(CASES) & set(workers[0]):
+        options, replicas = CASES[case][1], len(workers)
+        for steps in range(1, STEPS + 2):
+            wanted = expected(min(steps, STEPS), options, replicas, synchronize=steps > STEPS)
+            actual = np.concatenate([worker[case][steps - 1] for worker in workers])
+            np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6, err_msg=f"{case}, step {steps}")
+        np.testing.assert_array_equal(actual, [actual[0]] * replicas)
 
 
 def test_a_round_sends_what_one_step_of_data_parallelism_does(workers):

@@ -8,11 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-<<<<<<< HEAD
-from tests.helpers.keras_versions import both_versions, fitted
-from tfbigbatch import optimizers
-=======
->>>>>>> 7dda512c (Tests of scaling: DATE under XLA is a row; optimizers with scaled moments are those of tests/training/test_moments.py)
 from tfbigbatch.optimizers.arguments import TABLES
 from tfbigbatch.scaling import MOMENTS, moments
 
@@ -72,18 +67,3 @@ def test_every_decay_of_a_moving_average_of_our_optimizers_is_known():
     named = {name for table in TABLES.values() for name in table if any(word in name for word in ("beta", "momentum"))}
     assert named - others == set(MOMENTS["half_life_all"])
     assert set(MOMENTS["half_life"]) < set(MOMENTS["half_life_all"]) and MOMENTS["none"] == ()
-<<<<<<< HEAD
-
-
-@both_versions
-@pytest.mark.parametrize("name", ["adamw", "lamb"])
-def test_scaled_arguments_make_an_optimizer(name, keras_version):
-    tuned = Recipe(8, 0.01, optimizer={"beta_1": 0.9, "beta_2": 0.99, "weight_decay": 0.01})
-    scaled = tuned.at(128, "sqrt", moments="half_life_all", weight_decay="kept")
-    assert scaled.optimizer == pytest.approx({"beta_1": 0.9**16, "beta_2": 0.99**16, "weight_decay": 0.04})
-    fields = {"learning_rate": 0.01, **scaled.optimizer}
-    model = fitted(keras_version, lambda: optimizers.get(name, keras=keras_version, **fields), steps=2)
-    assert model.optimizer.beta_2 == pytest.approx(0.99**16)
-    assert all(np.isfinite(weights).all() for weights in model.get_weights())
-=======
->>>>>>> 7dda512c (Tests of scaling: DATE under XLA is a row; optimizers with scaled moments are those of tests/training/test_moments.py)

@@ -105,16 +105,15 @@ def test_another_machines_tpu_is_connected_to_and_initialised_once(asked):
     assert asked[0] == ("resolver", {"tpu": name})
 
 
-@pytest.mark.parametrize("kind", ["local", "name", "address"])
-def test_no_tpu_is_an_error_within_seconds(kind, monkeypatch):
+@pytest.mark.parametrize(
+    "name, said",
+    [("local", "no TPU chip"), ("my-pod", "this machine is not on it"), ("grpc://{}", "{} does not answer")],
+)
+def test_no_tpu_is_an_error_within_seconds(name, said, monkeypatch):
     (address,) = free_addresses(1)
     monkeypatch.setenv("GCE_METADATA_IP", address)
     monkeypatch.setattr(strategies, "_DEVICES", ())
-    name, said = {
-        "local": ("local", "no TPU chip"),
-        "name": ("my-pod", "this machine is not on it"),
-        "address": (f"grpc://{address}", f"{address} does not answer"),
-    }[kind]
+    name, said = name.format(address), said.format(address)
     started = time.perf_counter()
     with pytest.raises(ValueError, match=f"--tpu={name}: no TPU answers.*{said}.*docs/tpu.md"):
         choose("tpu", name)
