@@ -41,9 +41,11 @@ CONTINUED = ("lamb", "muon", "shampoo", "accumulated")
 
 
 def scheduled():
-    """LEGW's warm-up and a decay, by a recipe."""
-    recipe = tfbigbatch.Recipe(batch_size=4, learning_rate=0.01, warmup_epochs=0.5, epochs=4)
-    return recipe.at(BATCH, "legw").schedule(64, keras="keras3")
+    """LEGW's warm-up and a decay, by a recipe; and a second phase."""
+    recipe = tfbigbatch.Recipe(batch_size=4, learning_rate=0.01, warmup_epochs=0.5, epochs=4, decay="cosine")
+    first = recipe.at(BATCH, "legw").schedule(64, keras="keras3")
+    second = tfbigbatch.schedules.build(0.01, warmup_steps=2, total_steps=4, keras="keras3")
+    return tfbigbatch.schedules.in_phases([first, second], [4, 4], keras="keras3")
 
 
 def data():

@@ -1,7 +1,4 @@
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -157,30 +154,3 @@ def test_phases_that_do_not_fit_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             schedules.in_phases(parts, steps, keras="tf_keras")
-
-
-JAX = """
-import keras, numpy as np
-from tfbigbatch import Recipe, scaling, schedules
-parts = [Recipe(8, 0.1, 0.5, 4, decay="cosine").schedule(64), schedules.build(0.1, warmup_steps=2, total_steps=4)]
-model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
-model.compile(keras.optimizers.SGD(schedules.in_phases(parts, [6, 4])), "mse")
-model.fit(np.ones((64, 3)), np.ones((64, 1)), batch_size=8, verbose=0)
-assert keras.backend.backend() == "jax" and int(model.optimizer.iterations) == 8
-assert abs(float(model.optimizer.learning_rate) - 0.1) < 1e-6
-try:
-    scaling.make_adjustable(parts[0])
-except ValueError as error:
-    assert "An adjustable schedule needs TensorFlow, and Keras 3 runs on jax here" in str(error), error
-else:
-    raise AssertionError("an adjustable schedule on JAX")
-"""
-
-
-@pytest.mark.slow
-def test_schedules_train_under_jax():
-    pytest.importorskip("jax", reason="JAX is not installed")
-    done = subprocess.run(
-        [sys.executable, "-c", JAX], env={**os.environ, "KERAS_BACKEND": "jax"}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
