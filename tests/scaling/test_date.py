@@ -1,4 +1,7 @@
-"""DATE in the `fit` of both Kerases."""
+"""DATE in the `fit` of both Kerases, and its rules."""
+
+import math
+import types
 
 import numpy as np
 import pytest
@@ -8,6 +11,8 @@ import tf_keras
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, both_versions, make
 from tfbigbatch import optimizers, scaling, schedules
+from tfbigbatch.optimizers.base import LayerStatistics
+from tfbigbatch.scaling.date import best_loss, largest_relative_update, loss_blew_up, noise_gain, rate_growth
 from tfbigbatch.training.train_step import TrainingModel
 
 ADJUSTABLE = {"tf_keras": schedules.keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
@@ -208,8 +213,8 @@ def test_the_trainers_model_with_accumulation_and_loss_scaling():
     [
         ({"blow_up": 1.0}, "blow_up=1.0 is out of range; expected a factor above 1"),
         ({"highest_gain": 0.9}, "highest_gain=0.9 is out of range"),
-        ({"recipe": scaling.Recipe(1, 0.1)}, "give batch_size, the run's global batch"),
-        ({"recipe": 0.1, "batch_size": 16}, "recipe=0.1 is not a tfbigbatch.Recipe"),
+        ({"recipe": scaling.Recipe(1, 0.1)}, "batch_size=None; expected the tuned tfbigbatch.Recipe and"),
+        ({"recipe": 0.1, "batch_size": 16}, "recipe=0.1, batch_size=16; expected the tuned"),
         ({"micro_batches": 1}, "DATE: micro_batches=1 is out of range; expected a whole number of 2 or more"),
         ({"probe": None}, "probe=None is not a sequence"),
     ],
@@ -299,3 +304,71 @@ def test_another_backend_of_keras_3_is_refused(monkeypatch):
     monkeypatch.setattr(KERAS["keras3"].config, "backend", lambda: "jax")
     with pytest.raises(ValueError, match="DATE needs TensorFlow, and Keras 3 runs on jax here: set KERAS_BACKEND"):
         callback().set_model(model)
+
+
+def test_much_noise_is_the_linear_rule_and_none_keeps_the_rate():
+    assert rate_growth(math.inf, tuned_batch=64, batch=1024) == 16.0
+    assert rate_growth(1e12, tuned_batch=64, batch=1024) == pytest.approx(16.0)
+    assert rate_growth(0.0, tuned_batch=64, batch=1024) == 1.0
+    assert rate_growth(1024.0, tuned_batch=64, batch=1024) == pytest.approx((1 + 16) / 2)
+
+
+@pytest.mark.parametrize(
+    "noise_scale, batch_size, peak, highest, gain",
+    [
+        # LEGW's peak is kept from the geometric mean of the batches on.
+        (256.0, 1024, 0.4, 1.0, 1.0),
+        (1.1 * 256, 1024, 0.4, 1.0, 1.0),
+        (0.9 * 256, 1024, 0.4, 1.0, 0.25 * (1 + 0.9 * 4) / (1 + 0.9 / 4)),
+        (0.0, 1024, 0.4, 1.0, 0.25),
+        (math.inf, 1024, 0.4, 1.5, 1.5),
+        (64.0, 64, 0.1, 1.0, 1.0),
+    ],
+)
+def test_the_gain_by_noise(noise_scale, batch_size, peak, highest, gain):
+    tuned = scaling.Recipe(batch_size=64, learning_rate=0.1, warmup_epochs=0.5)
+    found = noise_gain(noise_scale, tuned, batch_size=batch_size, peak=peak, highest=highest)
+    assert found == pytest.approx(gain) and found <= highest
+
+
+@pytest.mark.parametrize(
+    "loss, best, blown",
+    [
+        (1.49, 1.0, False),
+        (1.51, 1.0, True),
+        (math.nan, 1.0, True),
+        (math.inf, 1.0, True),
+        (0.01, 1e-6, False),
+        (0.2, 1e-6, True),
+        (5.0, math.inf, False),
+        (math.nan, math.inf, True),
+        (math.nan, math.nan, False),
+        (5.0, math.nan, False),
+    ],
+)
+def test_the_loss(loss, best, blown):
+    assert loss_blew_up(loss, best=best, first=10.0, factor=1.5) is blown
+
+
+def test_the_best_begins_anew_after_a_blow_up_and_after_a_loss_that_was_lost():
+    assert best_loss(3.0, best=math.inf, blew_up=False) == 3.0
+    assert best_loss(3.0, best=2.0, blew_up=False) == 2.0
+    assert best_loss(3.0, best=2.0, blew_up=True) == 3.0
+    assert math.isnan(best_loss(math.inf, best=2.0, blew_up=True))
+    assert best_loss(3.0, best=math.nan, blew_up=False) == 3.0
+
+
+def test_the_largest_relative_update_is_over_the_adapted_layers():
+    rows = {
+        "adapted": LayerStatistics(0.5, 4.0, 1.0),
+        "moved": LayerStatistics(2.0, 2.0, 3.0),
+        "excluded": LayerStatistics(1.0, 1.0, 9.0),
+        "zero": LayerStatistics(1.0, 0.0, 1.0),
+    }
+    assert largest_relative_update(types.SimpleNamespace(layer_statistics=lambda: rows)) == 1.5
+    assert largest_relative_update(types.SimpleNamespace()) is None
+
+    def none_kept():
+        raise ValueError("keeps no statistics")
+
+    assert largest_relative_update(types.SimpleNamespace(layer_statistics=none_kept)) is None

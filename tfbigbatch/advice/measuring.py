@@ -12,8 +12,7 @@ import tf_keras
 
 from tfbigbatch import instruments
 from tfbigbatch.advice import noise
-from tfbigbatch.advice.advice import Advice
-from tfbigbatch.advice.suggestion import optimizer_of
+from tfbigbatch.advice.advice import Advice, optimizer_of
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.instruments.probe.model import tensor_variable

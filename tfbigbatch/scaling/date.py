@@ -11,15 +11,9 @@ import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
-from tfbigbatch.instruments.instrument import AtSteps, innermost
+from tfbigbatch.instruments.instrument import AtSteps, innermost, layer_rows
 from tfbigbatch.instruments.probe.gradients import Measured, ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
-from tfbigbatch.scaling.date_rules import (
-    best_loss,
-    largest_relative_update,
-    loss_blew_up,
-    noise_gain,
-)
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule, make_adjustable
 from tfbigbatch.schedules.warmup import WarmupSchedule
@@ -29,6 +23,9 @@ _MEASUREMENTS = 10  # over the planned warm-up
 _SMOOTHING = 0.5  # EMA decay at each measurement: the gradient changes fast during a warm-up
 _NOISE_AT = (0.5, 1.0)  # of the planned warm-up
 _WATCH = 2.0  # warm-ups, to include the first steps at the peak
+
+# A factor is meaningless near zero: the best loss counts as at least this fraction of the first.
+_FLOOR = 0.01
 
 _number = functools.partial(arguments.number, owner="DATE")
 _integer = functools.partial(arguments.integer, owner="DATE")
@@ -134,8 +131,13 @@ class DATE(AtSteps):
         verbose: bool = True,
     ) -> None:
         super().__init__()
+        if recipe is not None and (not isinstance(recipe, Recipe) or batch_size is None):
+            raise InputError(
+                f"DATE: recipe={recipe!r}, batch_size={batch_size!r}; expected the tuned tfbigbatch.Recipe and the "
+                "run's global batch, to which it is scaled, or neither."
+            )
         self._recipe = recipe
-        self._batch_size = _batch_size(recipe, batch_size)
+        self._batch_size = None if batch_size is None else _integer("batch_size", batch_size, least=1)
         self._measure_every = None if measure_every is None else _integer("measure_every", measure_every, least=1)
         self._blow_up = _number("blow_up", blow_up, above=1, expected="a factor above 1")
         self._largest_update = None if largest_update is None else _number("largest_update", largest_update, above=0)
@@ -280,15 +282,6 @@ class DATE(AtSteps):
             print(f"DATE at step {step}: {reason}; learning rate {seen['rate']:.4g}, peak {peak:.4g}", flush=True)
 
 
-def _batch_size(recipe: Any, batch_size: Any) -> int | None:
-    """The run's batch size, checked with the recipe that it belongs to."""
-    if recipe is not None and not isinstance(recipe, Recipe):
-        raise InputError(f"DATE: recipe={recipe!r} is not a tfbigbatch.Recipe: give the tuned one, or None.")
-    if recipe is not None and batch_size is None:
-        raise InputError("DATE: a recipe is scaled to a batch size: give batch_size, the run's global batch.")
-    return None if batch_size is None else _integer("batch_size", batch_size, least=1)
-
-
 def adjustable_schedule(model: Any) -> AdjustableSchedule:
     """The adjustable schedule of the optimizer of a compiled model of Keras 2 or 3.
 
@@ -328,3 +321,65 @@ def adjustable_schedule(model: Any) -> AdjustableSchedule:
             "within `with strategy.scope():`, where the optimizer is made."
         )
     return schedule
+
+
+def rate_growth(noise_scale: float, *, tuned_batch: float, batch: float) -> float:
+    """The ratio of the best learning rate at `batch` to the tuned one.
+
+    McCandlish et al. 2018 (arXiv:1812.06162), equation 2.6: the best learning rate at batch B is
+    e_max / (1 + N / B) with the noise scale N. The ratio for two batches:
+
+        (1 + N / tuned_batch) / (1 + N / batch)
+
+    With much noise this is the linear rule, without noise it is 1.
+
+    Args:
+      noise_scale: N, in examples, 0 or more; may be infinite.
+      tuned_batch, batch: in examples.
+    """
+    if math.isinf(noise_scale):
+        return batch / tuned_batch
+    return (1.0 + noise_scale / tuned_batch) / (1.0 + noise_scale / batch)
+
+
+def noise_gain(noise_scale: float, recipe: Recipe, *, batch_size: float, peak: float, highest: float = 1.0) -> float:
+    """The factor from the planned `peak` learning rate to the one that the noise allows, at most `highest`.
+
+    A peak by the square-root rule (LEGW's) is kept if the noise scale is at least the geometric mean of the two batch
+    sizes: the tuned recipe's and `batch_size`, of the run, in examples.
+    """
+    allowed = recipe.learning_rate * rate_growth(noise_scale, tuned_batch=recipe.batch_size, batch=batch_size)
+    return min(highest, allowed / peak)
+
+
+def loss_blew_up(loss: float, *, best: float, first: float, factor: float) -> bool:
+    """True if a positive loss exceeds `factor` times the best so far, or is no longer finite.
+
+    Args:
+      best: the lowest loss so far; infinity before the first, NaN if the loss was not finite before.
+      first: the first loss; the best counts as at least a hundredth of it.
+    """
+    if math.isnan(best):
+        return False
+    return not math.isfinite(loss) or loss > factor * max(best, _FLOOR * first)
+
+
+def best_loss(loss: float, *, best: float, blew_up: bool) -> float:
+    """The `best` for the next measurement. After a blow-up only later losses count."""
+    if not math.isfinite(loss):
+        return math.nan
+    return loss if blew_up or math.isnan(best) else min(best, loss)
+
+
+def largest_relative_update(optimizer: Any) -> float | None:
+    """The largest |change of w| / |w| over the adapted layers in the last step.
+
+    None if the optimizer has no `layer_statistics`, or adapts no layer.
+    """
+    # A ratio of exactly 1 marks a layer that is excluded, or has a norm of zero.
+    ratios = [
+        row.update_norm / row.weight_norm
+        for row in layer_rows(optimizer).values()
+        if row.trust_ratio != 1.0 and row.weight_norm > 0.0
+    ]
+    return max(ratios, default=None)
