@@ -10,7 +10,9 @@ import pytest
 from tests.helpers import preloaded
 from tests.helpers.runs import final_weights
 from tfbigbatch import train
+from tfbigbatch.cli.critical_batch import say_ramp
 from tfbigbatch.experiment.recipe import check_plan
+from tfbigbatch.reports.critical_batch_report import Branch, points_of
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.studies import branches
@@ -93,12 +95,8 @@ def test_branches_have_the_moments_of_the_run(tmp_path, quick_config):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"batch_sizes": [16]}, "--batch_sizes=16: expected the run's own, 16, and larger multiples"),
-        ({"batch_sizes": [32, 64]}, "expected the run's own, 16"),
-        ({"batch_sizes": [16, 40]}, "larger multiples of it"),
-        ({"batch_sizes": [16, 128]}, "256 examples are 2 steps at batch 128"),
-        ({"rule": "legw"}, "rule='legw' is unknown"),
-        ({"decay": "cosine"}, "decay='cosine' is unknown"),
+        *(({"batch_sizes": sizes}, "expected the run's own batch, 16,") for sizes in ([16], [32, 64], [16, 40])),
+        ({"batch_sizes": [16, 128]}, "16,128.*with 4 steps or more each; 256 examples are 16 steps at 16"),
         ({"examples": "256"}, "does not say how long"),
     ],
 )
@@ -156,3 +154,16 @@ def test_the_command_measures_resumes_and_draws(small_run, tmp_path):
 def test_a_folder_without_a_run(tmp_path):
     outcome = preloaded.tfbigbatch("critical-batch", "nowhere", f"--model_dir={tmp_path}/a", f"--results={tmp_path}/b")
     assert outcome.returncode == 1 and "nowhere holds no run" in outcome.stderr
+
+
+def test_the_ramp_doubles_up_to_what_was_measured_and_never_shrinks(capsys):
+    # Losses of batch 16, 32 and 64 at three checkpoints.
+    measured = [
+        Branch(step, 16 * step, 1.0, 0.1, 256, size, 0, loss, "sqrt", "linear", "")
+        for step, losses in {8: (1.0, 1.0, 9.0), 16: (1.0, 9.0, 9.0), 24: (1.0, 1.0, 1.0)}.items()
+        for size, loss in zip((16, 32, 64), losses)
+    ]
+    say_ramp(16, points_of(measured, 0.02))
+    assert "ramp.growth=(('128 examples',32),('384 examples',64),)" in capsys.readouterr().out
+    say_ramp(16, points_of(measured[3:6], 0.02))
+    assert "no larger batch keeps the loss of 16" in capsys.readouterr().out

@@ -1,6 +1,5 @@
 """Series of a made-up run in place of the trainer."""
 
-import concurrent.futures
 import os
 import signal
 
@@ -11,9 +10,8 @@ from tests.helpers.fake_run import fake_run
 from tfbigbatch import errors, experiment
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.results_cache import ResultsCache
-from tfbigbatch.studies.rows import Entry
 from tfbigbatch.studies.series import restore, run_series
-from tfbigbatch.studies.study import Study
+from tfbigbatch.studies.study import Entry, Study
 from tfbigbatch.utils.processes import cores
 
 
@@ -50,8 +48,6 @@ def test_a_directory_of_another_config_is_refused_before_anything_runs(tmp_path,
     made_runs.write(entries[1].directory(str(tmp_path), 1), {"batch_size": 7}, 0.9)
     with pytest.raises(ValueError, match="batch_size: 7 -> 32"):
         run_series(entries, model_dir=str(tmp_path), run=fake_run)
-    with pytest.raises(ValueError, match="--processes=0: expected 1 or more"):
-        run_series(entries, model_dir=str(tmp_path / "other"), run=fake_run, processes=0)
     assert starts(tmp_path) == []
 
 
@@ -134,11 +130,3 @@ def test_a_signal_stops_the_children_and_the_same_command_goes_on(tmp_path, entr
                 pass
     run_series(entries[:1], **arguments)
     assert RunDirectory(str(tmp_path / EVERY[0])).status()["status"] == "done"
-
-
-def test_any_executor_runs_the_calls(tmp_path, entries, capsys):
-    with concurrent.futures.ThreadPoolExecutor(2) as executor:
-        run_series(entries[:1], model_dir=str(tmp_path), run=fake_run, executor=executor)
-        with pytest.raises(errors.InputError, match="1 of 2 runs failed.*\n  b at 32, seed 0: the disk is on fire"):
-            run_series(entries[1:], model_dir=str(tmp_path), run=fake_run, data_dir='{"0": "crash"}', executor=executor)
-    assert starts(tmp_path) == EVERY and "b at 32, seed 1: test accuracy 90.00%" in capsys.readouterr().out

@@ -1,14 +1,21 @@
-"""Study files: what one may say, and every one of experiments/ is whole."""
+"""Study files: what one may say, every one is whole, and rows with trials run by a made-up run of the trainer."""
 
 import glob
+import math
 import os
 
 import pytest
 
+from tests.helpers import made_runs
 from tfbigbatch import experiment, optimizers, scaling, schedules, tasks
+from tfbigbatch.errors import DivergedError
 from tfbigbatch.experiment.files import executed
 from tfbigbatch.experiment.recipe import check_fields
+from tfbigbatch.reports.report import Report
 from tfbigbatch.studies import study
+from tfbigbatch.studies.results_cache import ResultsCache
+from tfbigbatch.studies.series import restore, run_rows, run_series
+from tfbigbatch.studies.study import EXTRA, best_learning_rate, is_at_end, next_learning_rates
 from tfbigbatch.training.plan import BatchArithmetic
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -182,3 +189,189 @@ def test_a_field_that_rows_differ_in_is_refused(table, field):
     name = field.partition("=")[0]
     with pytest.raises(ValueError, match=f"--config.{name} cannot be set for all rows of study 'Digits'"):
         table.with_fields([field])
+
+
+RATES = (0.01, 0.1, 1.0)
+BEST = {"momentum": 0.2, "adamw": 0.0005}
+runs = []
+
+
+def made_up_run(config, *, model_dir, data_dir):
+    """An accuracy that falls with the distance of the learning rate to the optimizer's best."""
+    rate = config.schedule.learning_rate
+    runs.append((config.optimizer.name, rate, config.evaluate_on, config.seed))
+    if rate > 0.5:
+        made_runs.write(model_dir, config.to_dict(), status="diverged")
+        raise DivergedError("the run diverged: loss became nan.")
+    distance = abs(math.log(rate / BEST.get(config.optimizer.name, 0.1)))
+    made_runs.write(model_dir, config.to_dict(), 0.9 - 0.1 * distance)
+
+
+@pytest.fixture
+def tuned():
+    runs.clear()
+    made = study.new("Digits", template="AdamW")
+    for name, fields in (("AdamW", {"name": "adamw", "weight_decay": 0.1}), ("SGD", {"name": "momentum"})):
+        config = experiment.new("digits_lstm")
+        config.optimizer = fields
+        trial = experiment.new("digits_lstm")
+        trial.optimizer, trial.evaluate_on, trial.data.minival = fields, "minival", 100
+        made.tune(name, config, trial=trial, learning_rates=RATES, seeds=(0, 1))
+    return made
+
+
+def run(tuned, folder, names=(), train=made_up_run, **options):
+    def run_entries(entries):
+        run_series(entries, model_dir=str(folder), run=train, **options)
+
+    run_rows(tuned.selected(list(names)), str(folder), run_entries)
+
+
+def test_trials_choose_the_learning_rate_of_the_runs(tuned, tmp_path):
+    run(tuned, tmp_path)
+    trials = [each for each in runs if each[2] == "minival"]
+    # Each row's first trial comes before any second.
+    first = [(name, rate) for rate in (0.1, 0.01) for name in ("adamw", "momentum")]
+    assert [(name, rate) for name, rate, *_ in trials[:4]] == first
+    assert {seed for *_, seed in trials} == {100}
+    finals = [(name, rate, seed) for name, rate, split, seed in runs if split == "test"]
+    assert sorted(finals) == [("adamw", 0.001, 0), ("adamw", 0.001, 1), ("momentum", 0.32, 0), ("momentum", 0.32, 1)]
+    chosen = {entry.name: entry.tuned for entry in tuned.chosen(str(tmp_path)).entries}
+    assert chosen == {"AdamW": "0.001 of 5 trials", "SGD": "0.32 of 5 trials"}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_trial_that_ends_at_a_metric_which_is_not_finite_is_the_worst(tuned, tmp_path, value):
+    def not_finite_above_a_half(config, *, model_dir, data_dir):
+        if config.schedule.learning_rate > 0.5:
+            made_runs.write(model_dir, config.to_dict(), value, curve={})
+        else:
+            made_up_run(config, model_dir=model_dir, data_dir=data_dir)
+
+    run(tuned, tmp_path, train=not_finite_above_a_half)
+    chosen = {entry.name: entry.tuned for entry in tuned.chosen(str(tmp_path)).entries}
+    assert chosen == {"AdamW": "0.001 of 5 trials", "SGD": "0.32 of 5 trials"}
+
+
+def test_the_same_command_runs_nothing_again_also_elsewhere(tuned, tmp_path):
+    cache = ResultsCache(str(tmp_path / "ended.jsonl"))
+    run(tuned, tmp_path / "here", cache=cache)
+    count = len(runs)
+    run(tuned, tmp_path / "here")
+    restore(tuned, str(tmp_path / "there"), cache)
+    run(tuned, tmp_path / "there")
+    assert len(runs) == count
+    reports = [
+        Report.of_study(tuned.chosen(str(tmp_path / where)), str(tmp_path / where)) for where in ("here", "there")
+    ]
+    assert reports[0].table() == reports[1].table()
+
+
+def test_selected_rows_are_run_alone_and_the_tables_show_what_has_ended(tuned, tmp_path):
+    run(tuned, tmp_path, ["SGD@32"])
+    assert {name for name, *_ in runs} == {"momentum"}
+    assert [entry.name for entry in tuned.chosen(str(tmp_path)).entries] == ["SGD"]
+    names = [entry.name for entry in tuned.trials(str(tmp_path)).entries]
+    assert names == ["SGD, 0.01", "SGD, 0.032", "SGD, 0.1", "SGD, 0.32", "SGD, 1"]
+    report = Report.of_study(tuned.trials(str(tmp_path)), str(tmp_path))
+    assert report.metric.split == "minival"
+    assert report.write_rates(str(tmp_path / "rates.png")) == str(tmp_path / "rates.png")
+    assert (tmp_path / "rates.png").stat().st_size > 10_000
+
+
+def test_a_report_before_the_choice_says_what_is_missing(tuned, tmp_path):
+    with pytest.raises(ValueError, match="no row of 'Digits' has all of its trials yet"):
+        Report.of_study(tuned, str(tmp_path))
+    run(tuned, tmp_path, ["SGD"])
+    assert [row.name for row in Report.of_study(tuned, str(tmp_path)).rows] == ["SGD"]
+
+
+def test_a_row_that_always_diverges_is_not_chosen(tuned, tmp_path):
+    [row] = tuned.selected(["SGD"])
+    tuned.tuned = [type(row)(**{**vars(row), "learning_rates": (2.0,), "budget": 1})]
+    run(tuned, tmp_path)
+    assert runs == [("momentum", 2.0, "minival", 100)] and tuned.chosen(str(tmp_path)).entries == []
+
+
+def test_another_optimizer_takes_after_the_template(tuned, tmp_path):
+    def maker(learning_rate, weight_decay=0.0):
+        raise NotImplementedError
+
+    optimizers.register("mine", maker)
+    changed = tuned.with_optimizer("mine")
+    run(changed, tmp_path, ["mine"])
+    assert [name for name, *_ in runs] == ["mine"] * 7
+    first = changed.tuned[0]
+    assert first.config.optimizer.to_dict() == {"name": "mine", "weight_decay": 0.1}
+    assert first.folder == "mine/batch-32" and [row.name for row in changed.tuned] == ["mine", "AdamW", "SGD"]
+    with pytest.raises(ValueError, match="has a method 'mine'; register the optimizer under another name"):
+        changed.with_optimizer("mine")
+    with pytest.raises(ValueError, match="optimizer.name=mien is unknown. Did you mean 'mine'"):
+        tuned.with_optimizer("mien")
+    with pytest.raises(ValueError, match="names no template"):
+        study.new("Other").with_optimizer("mine")
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        *(({"learning_rates": rates}, "expected rising rates above 0") for rates in ((), (0.1, 0.01), (0.0, 0.1))),
+        ({"budget": 0}, "budget of 1 or more"),
+        ({"method": "SGD"}, "there is such a row already"),
+    ],
+)
+def test_a_bad_tuned_row_is_refused(tuned, changed, said):
+    config = experiment.new("digits_lstm")
+    arguments = {"method": "new", "learning_rates": RATES, "trial": config, **changed}
+    with pytest.raises(ValueError, match=said):
+        tuned.tune(config=config, **arguments)
+
+
+def searched(loss, budget=5):
+    """The results of a whole search, in the order of the trials."""
+    results = {}
+    while rates := next_learning_rates(RATES, results, budget):
+        assert not set(rates) & set(results)
+        results |= {rate: loss(rate) for rate in rates}
+    return results
+
+
+def valley(middle):
+    return lambda rate: abs(math.log(rate / middle))
+
+
+def test_the_first_rates_come_from_the_middle_out():
+    assert next_learning_rates(RATES, {}, 5) == [0.1, 0.01, 1.0]
+    assert next_learning_rates(RATES, {0.1: 1.0}, 5) == [0.01, 1.0]
+    assert next_learning_rates(RATES, {}, 1) == [0.1] and next_learning_rates(RATES, {0.1: 1.0}, 1) == []
+
+
+@pytest.mark.parametrize(
+    "middle, budget, rates",
+    [
+        # Towards the better neighbour, and then in the wider gap.
+        (0.2, 5, [0.1, 0.01, 1.0, 0.32, 0.18]),
+        (0.05, 5, [0.1, 0.01, 1.0, 0.032, 0.057]),
+        (0.1, 3, [0.1, 0.01, 1.0]),
+        (0.1, 2, [0.1, 0.01]),
+        # A best at the end is followed for some trials more.
+        (1e9, 5, [0.1, 0.01, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5]),
+    ],
+)
+def test_a_search_tries_these_rates(middle, budget, rates):
+    results = searched(valley(middle), budget)
+    assert list(results) == rates and is_at_end(results) == (middle == 1e9 or budget == 2)
+    assert len(results) == budget + (EXTRA if middle == 1e9 else 0)
+
+
+@pytest.mark.parametrize("middle", [0.02, 0.1, 0.7, 6.0, 0.0008])
+def test_every_method_has_the_same_number_of_trials_and_its_best_inside(middle):
+    results = searched(valley(middle))
+    assert len(results) == 5 and not is_at_end(results)
+    assert abs(math.log(best_learning_rate(results) / middle)) < math.log(3.3)
+    assert max(results) / min(results) >= 100
+
+
+def test_a_diverged_trial_is_the_worst_and_ties_go_to_the_lowest():
+    assert next_learning_rates(RATES, dict.fromkeys(RATES, math.inf), 5) == [0.001]
+    assert best_learning_rate({0.1: math.inf, 0.01: math.inf}) == 0.01

@@ -15,7 +15,6 @@ fields of a batch ramp that follows what was measured (docs/batch_ramps.md).
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import os
@@ -23,17 +22,17 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment, scaling, train
+from tfbigbatch import experiment, train
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import critical_batch_report as report
 from tfbigbatch.reports.figure_style import check_matplotlib
 from tfbigbatch.reports.losses import cross_entropy_of, read_lines, write_lines
 from tfbigbatch.reports.report import make_folder
-from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
+from tfbigbatch.runs.run_directory import DONE, RunDirectory
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES
 from tfbigbatch.studies import branches, series
 from tfbigbatch.studies.branches import BranchedRun, BranchPoint
-from tfbigbatch.studies.rows import Entry
+from tfbigbatch.studies.study import ENDED
 from tfbigbatch.training.options import RunOptions, check
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import write_text
@@ -99,18 +98,13 @@ def _measure(folder: str, measured: list[report.Branch]) -> None:
     if not seeds:
         raise InputError("--seeds= is empty; expected such as 0,1,2.")
     sizes = command.numbers("batch_sizes", options.batch_sizes, int) or run.batch_sizes(length)
-    if len(sizes) < 2 and not options.batch_sizes:
-        raise InputError(
-            f"--examples={options.examples!r}: {length:,} examples are too few for two batch sizes, the run's "
-            f"{run.config.batch_size:,} and twice as many. Give longer branches, or --batch_sizes."
-        )
     try:
         for point in points:
             _run_branches(run, point, length, sizes, seeds, measured)
     finally:
         if measured:
             _write(measured)
-    _say_ramp(run, report.points_of(measured, options.tolerance))
+    say_ramp(run.config.batch_size, report.points_of(measured, options.tolerance))
 
 
 def _run_branches(
@@ -125,25 +119,20 @@ def _run_branches(
     options = flags.FLAGS
     entries = run.branches(point, sizes, examples=options.examples, seeds=seeds, rule=options.rule, decay=options.decay)
 
-    def missing() -> list[tuple[int, Entry, int]]:
-        known = {(each.batch_size, each.seed) for each in measured if each.step == point.step}
-        pairs = [(size, entry, seed) for size, entry in zip(sizes, entries) for seed in seeds]
-        return [(size, entry, seed) for size, entry, seed in pairs if (size, seed) not in known]
-
     def keep_ended() -> None:
-        for size, entry, seed in missing():
-            status = RunDirectory(entry.directory(options.model_dir, seed)).status()
-            if status.get("status") in (DONE, DIVERGED):
-                loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
-                at = (point.step, point.examples, point.epoch, point.learning_rate)
-                how = (options.rule, options.decay, run.fingerprint)
-                measured.append(report.Branch(*at, length, size, seed, loss, *how))
+        known = {(each.batch_size, each.seed) for each in measured if each.step == point.step}
+        for size, entry in zip(sizes, entries):
+            for seed in seeds:
+                status = RunDirectory(entry.directory(options.model_dir, seed)).status()
+                if (size, seed) not in known and status.get("status") in ENDED:
+                    loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
+                    at = (point.step, point.examples, point.epoch, point.learning_rate)
+                    how = (options.rule, options.decay, run.fingerprint)
+                    measured.append(report.Branch(*at, length, size, seed, loss, *how))
         write_lines(f"{options.results}.jsonl", map(vars, measured))
 
-    if not (left := missing()):
-        return
     series.run_series(
-        [dataclasses.replace(entry, seeds=(seed,)) for _, entry, seed in left],
+        entries,
         model_dir=options.model_dir,
         data_dir=run.data_dir,
         run=functools.partial(branches.run_branch, checkpoint=point.checkpoint, run=train.run),
@@ -168,19 +157,17 @@ def _write(measured: Sequence[report.Branch]) -> None:
         print(f"written  {options.results}.{extension}")
 
 
-def _say_ramp(run: BranchedRun, points: Sequence[report.Point]) -> None:
-    """Prints the fields of a ramp that follows the measurements, if there are any."""
-    if not points:
-        return
-    recipe = scaling.Recipe(run.config.batch_size, run.config.schedule.learning_rate, epochs=1.0)
-    # Beyond the largest branch nothing was measured.
-    largest = [float(max(each.batch_size for each in point.branches)) for point in points]
-    found = [
-        (f"{point.first.examples} examples", min(point.critical.estimate, most)) for point, most in zip(points, largest)
-    ]
-    growth = scaling.BatchRamp.following(recipe, found).growth
+def say_ramp(own: int, points: Sequence[report.Point]) -> None:
+    """Prints the fields of a ramp that doubles the run's own batch up to what each point allows, and never shrinks."""
+    growth, batch_size = "", own
+    for point in points:
+        # Beyond the largest branch nothing was measured.
+        most = min(point.critical.estimate, max(each.batch_size for each in point.branches))
+        grown = max(batch_size, own * 2 ** max(0, math.floor(math.log2(most / own))))
+        if grown > batch_size:
+            growth += f"('{point.first.examples} examples',{grown}),"
+            batch_size = grown
     if growth:
-        shown = ",".join(f"({duration!r},{batch_size})" for duration, batch_size in growth)
-        print(f'\nramp     --config.ramp.name=growth "--config.ramp.growth=({shown},)"')
-    else:
-        print(f"\nramp     none: no larger batch keeps the loss of {run.config.batch_size:,}.")
+        print(f'\nramp     --config.ramp.name=growth "--config.ramp.growth=({growth})"')
+    elif points:
+        print(f"\nramp     none: no larger batch keeps the loss of {own:,}.")

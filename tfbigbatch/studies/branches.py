@@ -20,10 +20,9 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs import checkpoint_files, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory, writing
-from tfbigbatch.scaling.batch_ramp import RAMP_RULES
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.schedules.durations import parsed
-from tfbigbatch.studies.rows import Entry
+from tfbigbatch.studies.study import Entry
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.files import writing_errors
 
@@ -164,20 +163,15 @@ class BranchedRun:
         Raises:
           ValueError: an argument cannot be used, or a branch has fewer than four steps.
         """
-        arguments.one_of("rule", rule, RAMP_RULES)
-        arguments.one_of("decay", decay, DECAYS)
         own = self.config.batch_size
         sizes = arguments.integers("batch_sizes", batch_sizes, least=1)
-        if sizes != sorted(set(sizes)) or len(sizes) < 2 or sizes[0] != own or any(size % own for size in sizes):
-            raise InputError(
-                f"--batch_sizes={','.join(map(str, sizes))}: expected the run's own, {own}, and larger multiples of "
-                f"it, rising: {own},{2 * own},{4 * own}."
-            )
         length = self.examples_of(examples)
-        if length < _FEWEST_STEPS * sizes[-1]:
+        rising = sizes == sorted(set(sizes)) and len(sizes) > 1 and sizes[0] == own
+        if not rising or any(size % own or length < _FEWEST_STEPS * size for size in sizes):
             raise InputError(
-                f"--examples={examples!r}: {length:,} examples are {length // sizes[-1]} steps at batch {sizes[-1]:,}; "
-                f"expected {_FEWEST_STEPS} or more. Give longer branches, or smaller batch sizes."
+                f"--batch_sizes={','.join(map(str, sizes))}, --examples={examples!r}: expected the run's own batch, "
+                f"{own}, and larger multiples of it, rising, as {own},{2 * own}, with {_FEWEST_STEPS} steps or more "
+                f"each; {length:,} examples are {length // own:,} steps at {own}."
             )
         entries = []
         for size in sizes:

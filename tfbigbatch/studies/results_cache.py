@@ -14,7 +14,7 @@ from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json, writing
-from tfbigbatch.studies.rows import ENDED
+from tfbigbatch.studies.study import ENDED
 from tfbigbatch.utils.files import MOST_BYTES, atomic_write, read_bytes, write_json, write_text, writing_errors
 
 _UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError)

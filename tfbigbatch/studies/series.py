@@ -1,9 +1,8 @@
-"""Runs the rows of a study at their seeds, in this process or by an executor; resumable."""
+"""Runs the rows of a study at their seeds, in this process or several; resumable."""
 
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import dataclasses
 import itertools
 import os
@@ -17,8 +16,7 @@ from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.local_processes import LocalProcesses
 from tfbigbatch.studies.results_cache import ResultsCache
-from tfbigbatch.studies.rows import ENDED, Entry, TunedRow
-from tfbigbatch.studies.study import Study
+from tfbigbatch.studies.study import ENDED, Entry, Study, TunedRow
 from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.signals import collecting_signals
 
@@ -62,7 +60,6 @@ def run_series(
     run: Callable[..., object],
     files: Sequence[str] = (),
     processes: int = 1,
-    executor: concurrent.futures.Executor | None = None,
     cache: ResultsCache | None = None,
     on_run_end: Callable[[], object] = lambda: None,
     check: Callable[..., object] = lambda **arguments: None,
@@ -80,7 +77,6 @@ def run_series(
       files: that other processes execute first, because they may register optimizers and tasks.
       processes: number of runs at once; 1 runs them in this process, unless their `simulated_replicas` differ, since
         TensorFlow's logical CPUs are those of a process.
-      executor: runs the calls, in place of `processes`; its processes see the same run directories.
       cache: keeps the runs that have ended; None for no such file.
       on_run_end: called after each run.
       check: called for each run that is not finished with the arguments of `run`, before the first begins.
@@ -91,27 +87,37 @@ def run_series(
         and the other parallel runs were finished first.
       Preempted: SIGINT or SIGTERM was received; the runs were saved.
     """
-    if processes < 1:
-        raise InputError(f"--processes={processes}: expected 1 or more.")
-    series = _Series(entries, expanded(model_dir), expanded(data_dir), cache, on_run_end)
-    for each in series.waiting:
+    runs = []
+    for entry in entries:
+        for seed in entry.seeds:
+            config, directory = entry.config_at(seed), entry.directory(expanded(model_dir), seed)
+            RunDirectory(directory).check(config.to_dict())
+            arguments = {"config": config, "model_dir": directory, "data_dir": expanded(data_dir)}
+            runs.append(_Run(f"{entry.name} at {config.batch_size:,}, seed {seed}", arguments))
+    metric = Metric.of_task(entries[0].config.task, entries[0].config.evaluate_on)
+    series, waiting = _Series(runs, metric, cache, on_run_end), []
+    for each in runs:
+        if each.status.get("status") in ENDED:
+            series.say_ended(each, "finished before; nothing to do.")
+        else:
+            waiting.append(each)
+    for each in waiting:
         try:
             check(**each.arguments)
         except InputError as error:
-            raise NothingRun(f"{each.name}: {error}" if len(series.runs) > 1 else str(error)) from None
-    replicas = {each.arguments["config"].simulated_replicas for each in series.waiting}
-    if executor is None and processes == 1 and len(replicas) <= 1:
-        for each in series.waiting:
-            print(f"\n[{series.done + 1}/{len(series.runs)}] {each.name}", flush=True)
+            raise NothingRun(f"{each.name}: {error}" if len(runs) > 1 else str(error)) from None
+    replicas = {each.arguments["config"].simulated_replicas for each in waiting}
+    if processes == 1 and len(replicas) <= 1:
+        for each in waiting:
+            print(f"\n[{series.done + 1}/{len(runs)}] {each.name}", flush=True)
             try:
                 run(**each.arguments)
             except DivergedError as error:
                 print(error, flush=True)
             series.ended(each)
-    elif series.waiting:
-        paths = [os.path.abspath(file) for file in files]
-        with contextlib.nullcontext(executor) if executor else LocalProcesses(processes) as workers:
-            _in_other_processes(series, run, paths, workers)
+    elif waiting:
+        with LocalProcesses(processes) as workers:
+            _in_other_processes(series, waiting, run, [os.path.abspath(file) for file in files], workers)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -126,44 +132,28 @@ class _Run:
         return RunDirectory(self.arguments["model_dir"]).status()
 
 
+@dataclasses.dataclass
 class _Series:
     """The runs of a series, and how many have ended."""
 
-    def __init__(
-        self,
-        entries: Sequence[Entry],
-        model_dir: str,
-        data_dir: str | None,
-        cache: ResultsCache | None,
-        on_run_end: Callable[[], object],
-    ) -> None:
-        self._cache, self._on_run_end = cache, on_run_end
-        self._metric = Metric.of_task(entries[0].config.task, entries[0].config.evaluate_on)
-        self.done = 0
-        self.runs: list[_Run] = []
-        for entry in entries:
-            for seed in entry.seeds:
-                config, directory = entry.config_at(seed), entry.directory(model_dir, seed)
-                RunDirectory(directory).check(config.to_dict())
-                arguments = {"config": config, "model_dir": directory, "data_dir": data_dir}
-                self.runs.append(_Run(f"{entry.name} at {config.batch_size:,}, seed {seed}", arguments))
-        self.waiting = [each for each in self.runs if each.status.get("status") not in ENDED]
-        for each in self.runs:
-            if each not in self.waiting:
-                self._say_ended(each, "finished before; nothing to do.")
+    runs: Sequence[_Run]
+    metric: Metric
+    cache: ResultsCache | None
+    on_run_end: Callable[[], object]
+    done: int = 0
 
     def ended(self, each: _Run) -> None:
         """Says and keeps the result of a run."""
-        self._say_ended(each, f"{each.status.get('seconds', 0.0):.0f} s")
-        if self._cache:
-            self._cache.keep([each.arguments["model_dir"] for each in self.runs])
-        self._on_run_end()
+        self.say_ended(each, f"{each.status.get('seconds', 0.0):.0f} s")
+        if self.cache:
+            self.cache.keep([each.arguments["model_dir"] for each in self.runs])
+        self.on_run_end()
 
-    def _say_ended(self, each: _Run, words: str) -> None:
+    def say_ended(self, each: _Run, words: str) -> None:
         self.done += 1
         status = each.status
-        value = status.get("metrics", {}).get(self._metric.name)
-        shown = status["status"] if value is None else f"{self._metric.title} {self._metric.shown(value)}"
+        value = status.get("metrics", {}).get(self.metric.name)
+        shown = status["status"] if value is None else f"{self.metric.title} {self.metric.shown(value)}"
         self.say(each, f"{shown}, {words}")
 
     def say(self, each: _Run, words: str) -> None:
@@ -178,14 +168,18 @@ def _run_after_files(run: Callable[..., object], files: Sequence[str], **argumen
 
 
 def _in_other_processes(
-    series: _Series, run: Callable[..., object], files: Sequence[str], executor: concurrent.futures.Executor
+    series: _Series,
+    waiting: Sequence[_Run],
+    run: Callable[..., object],
+    files: Sequence[str],
+    workers: LocalProcesses,
 ) -> None:
-    runs = {}
-    for each in series.waiting:
+    runs: dict[concurrent.futures.Future[Any], _Run] = {}
+    for each in waiting:
         own = experiment.find(each.arguments["config"].experiment)[0]
         # An experiment's file that the user named here is executed there too.
         needed = [*files, own] if was_named(own) and own not in files else files
-        runs[executor.submit(_run_after_files, run, needed, **each.arguments)] = each
+        runs[workers.submit(_run_after_files, run, needed, **each.arguments)] = each
     failed: list[str] = []
     left = set(runs)
     with collecting_signals() as signals:
@@ -202,11 +196,11 @@ def _in_other_processes(
                         failed.append(f"{each.name}: {first_line(error) if error else 'not finished'}")
                         series.say(each, str(error))
                 if signals:
-                    executor.shutdown(wait=False, cancel_futures=True)
+                    workers.shutdown(wait=False, cancel_futures=True)
                     left = {future for future in left if not future.cancelled()}
         finally:
             if left:  # After an error in this process.
-                executor.shutdown(wait=False, cancel_futures=True)
+                workers.shutdown(wait=False, cancel_futures=True)
     if signals:
         raise Preempted("stopped on request; the same command resumes.")
     if failed:
