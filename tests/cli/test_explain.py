@@ -1,5 +1,7 @@
 """The explanation of what runs lose, as its command writes it."""
 
+import re
+
 from tests.helpers import preloaded
 from tests.helpers.made_losses import run_loss
 from tfbigbatch.reports import losses
@@ -16,11 +18,11 @@ def test_tables_and_figures_are_drawn_from_the_file(tmp_path):
     losses.write_lines(str(tmp_path / "made.jsonl"), map(losses.RunLoss.to_json, RUNS))
     outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made")
     assert outcome.returncode == 0, outcome.stderr
-    text = (tmp_path / "made.md").read_text()
+    text = re.sub(" +", " ", (tmp_path / "made.md").read_text())
     assert text.startswith("made")
     assert "| large | 80 | 3 | 4.500 | 2 | 1 | 33.3% | 80 | 3.000 |" in text
     assert "| large | 80 | 3 | 6.000 | 6.100 | 445.9 | +1.900 | +0.900 | +1.100 | -0.100 |" in text
-    assert "| small, bias | 20 | 3 | 3.900 | 4.100 | 60.3 |  |  |  |  |" in text
+    assert "| small, bias | 20 | 3 | 3.900 | 4.100 | 60.3 | | | | |" in text
     for name in ("made_curves.png", "made_parts.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
