@@ -13,13 +13,13 @@ import tfbigbatch
 PACKAGE = os.path.dirname(tfbigbatch.__file__)
 # What every floor may import: errors, the choice between Keras 2 and 3, and helpers that know nothing of training.
 ANYWHERE = {"errors", "keras_version", "lazy_names", "utils", "__version__"}
-# People use these alone: they import next to nothing else. In scaling, DATE adjusts a schedule by instruments, and a
+# People use these alone: they import next to nothing else. Instruments have the base of all callbacks. In scaling, DATE adjusts a schedule by instruments, and a
 # batch ramp makes the accumulation schedule of an optimizer.
 ALONE = {
     "optimizers": set(),
     "schedules": set(),
-    "instruments": set(),
-    "scaling": {"instruments", "schedules", "optimizers"},
+    "instruments": {"callbacks"},
+    "scaling": {"callbacks", "instruments", "schedules", "optimizers"},
 }
 BELOW_TASKS = {"data", "models", "optimizers", "schedules", "scaling", "instruments"}
 BELOW_TRAINING = BELOW_TASKS | {"callbacks", "tasks", "runs", "cluster", "experiment"}

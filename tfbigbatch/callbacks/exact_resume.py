@@ -15,13 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.callbacks import fit_data, keras_fit, reachable, training_step
+from tfbigbatch.callbacks.base import Callback
 from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
 from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.keras_callback import Callback
 
 _ARRAYS = "callbacks.npz"
 _ITERATOR = "iterator"

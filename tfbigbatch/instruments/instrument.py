@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfbigbatch.callbacks.base import Callback
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.event_log import log_of
-from tfbigbatch.utils.keras_callback import Callback
 
 
 class AtSteps(Callback):

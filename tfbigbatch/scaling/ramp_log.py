@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfbigbatch.callbacks.base import Callback
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.scaling.batch_ramp import BatchRamp
 from tfbigbatch.utils import arguments
-from tfbigbatch.utils.keras_callback import Callback
 
 
 class RampLog(Callback):
