@@ -162,12 +162,17 @@ def check_instruments(config: ml_collections.ConfigDict, carries_state: bool, re
 
 
 class _RunLog:
-    """The log of an instrument in a run: scalars with the run's own, histograms in a folder of TensorBoard events."""
+    """The log of an instrument in a run: scalars with the run's own, the rest in a folder of TensorBoard events."""
 
     def __init__(self, write: Callable[[int, Mapping[str, float]], None], folder: str) -> None:
         self.folder = folder
-        self.scalars = write
+        self._write = write
         self._events = instruments.EventLog(folder)
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        self._write(step, values)
+        with writing_errors(self.folder):
+            self._events.lay_out()
 
     def histograms(self, step: int, values: Mapping[str, Any]) -> None:
         with writing_errors(self.folder):
