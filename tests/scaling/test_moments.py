@@ -55,11 +55,12 @@ def test_a_step_with_the_scaled_decay_is_k_steps_on_equal_inputs(beta, k):
             np.testing.assert_allclose(large, small, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("factor, rate_factor", [(16, 1), (16, 4), (16, 16), (1 / 16, 1 / 4)])
-def test_weight_decay_times_rate_times_steps_is_kept(factor, rate_factor):
-    rate, steps = 0.02, 1600
-    scaled = moments.scaled_weight_decay(0.01, factor, rate_factor)
-    assert scaled * rate * rate_factor * steps / factor == pytest.approx(0.01 * rate * steps)
+@pytest.mark.parametrize("batch_size, rule", [(1024, "none"), (1024, "sqrt"), (1024, "linear"), (4, "sqrt")])
+def test_weight_decay_times_rate_times_steps_is_kept(batch_size, rule):
+    tuned = Recipe(64, 0.02, optimizer={"weight_decay": 0.01})
+    scaled = tuned.at(batch_size, rule, weight_decay="kept")
+    lost = [each.optimizer["weight_decay"] * each.learning_rate / each.batch_size for each in (tuned, scaled)]
+    assert lost[1] == pytest.approx(lost[0])
 
 
 def test_every_decay_of_a_moving_average_of_our_optimizers_is_known():

@@ -52,20 +52,6 @@ def half_life_examples(beta: float, batch_size: int) -> float:
     return batch_size * math.log(0.5) / math.log(beta) if beta else 0.0
 
 
-def scaled_weight_decay(weight_decay: float, factor: float, rate_factor: float) -> float:
-    """weight_decay * factor / rate_factor: keeps weight decay x learning rate x steps at the same epochs.
-
-    Of a decay that each step multiplies with the learning rate, w -= learning_rate * weight_decay * w, the product is
-    what the weights lose over a run.
-
-    Args:
-      weight_decay: 0 or more.
-      factor: B' / B, how many times as large the batch becomes; the steps become 1 / factor as many.
-      rate_factor: how many times as large the learning rate becomes.
-    """
-    return weight_decay * factor / rate_factor
-
-
 def checked_fields(fields: Any, owner: str) -> dict[str, Any]:
     """A copy of an optimizer's arguments with its moments and weight decay checked; those that are None stay None.
 
@@ -121,7 +107,8 @@ def scaled_fields(
                 "weight_decay='kept': the recipe has no weight_decay above 0. Give that of your optimizer, as "
                 "Recipe(..., optimizer={'weight_decay': 0.01})."
             )
-        scaled["weight_decay"] = scaled_weight_decay(fields["weight_decay"], factor, rate_factor)
+        # A step takes learning_rate * weight_decay * w: rate x decay x steps is what the weights lose over a run.
+        scaled["weight_decay"] = fields["weight_decay"] * factor / rate_factor
     return scaled
 
 

@@ -39,34 +39,15 @@ class RampLog(Callback):
         self._micro_batch_size = arguments.integer("micro_batch_size", micro_batch_size, least=1, owner="RampLog")
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._check_optimizer()
-        self._check_length()
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if logs is not None:
-            last_step = max(0, self._steps() - 1)
-            logs["batch_size"] = self._micro_batch_size * int(self._schedule(last_step))
-            logs["examples"] = self._micro_batch_size * self._micro_batches()
-
-    # ---- Checks -------------------------------------------------------------------------------
-
-    def _check_optimizer(self) -> None:
         optimizer = innermost(self.model.optimizer)
-        name = type(optimizer).__name__
-        if not hasattr(optimizer, "accumulation_steps"):
+        accumulation = getattr(optimizer, "accumulation_steps", "no such argument")
+        if accumulation != self._schedule:
             raise InputError(
-                f"RampLog: {name} takes no accumulation_steps. LARS, LAMB, Muon, Shampoo and optimizers.AdamW of "
-                "tfbigbatch take accumulation_steps=ramp.accumulation(dataset_size, micro_batch_size); LARS(..., "
-                "exclude_from_weight_decay=[], exclude_from_layer_adaptation=['.*']) is momentum."
+                f"RampLog: {type(optimizer).__name__} has accumulation_steps={accumulation!r}, the ramp "
+                f"{self._schedule!r}. Give LARS, LAMB, Muon, Shampoo or optimizers.AdamW of tfbigbatch "
+                "accumulation_steps=ramp.accumulation(dataset_size, micro_batch_size) with the same numbers as here; "
+                "LARS(..., exclude_from_weight_decay=[], exclude_from_layer_adaptation=['.*']) is momentum."
             )
-        if optimizer.accumulation_steps != self._schedule:
-            raise InputError(
-                f"RampLog: {name} has accumulation_steps={optimizer.accumulation_steps!r}, the ramp "
-                f"{self._schedule!r}. Give the optimizer ramp.accumulation(dataset_size, micro_batch_size), with the "
-                "same numbers as here."
-            )
-
-    def _check_length(self) -> None:
         epochs, batches = self.params.get("epochs"), self.params.get("steps")
         if not epochs or not batches:
             return
@@ -80,12 +61,14 @@ class RampLog(Callback):
                 "fit that batch size, or make the ramp's recipe of fewer epochs."
             )
 
-    # ---- The optimizer's counters -------------------------------------------------------------
-
-    def _steps(self) -> int:
-        return int(innermost(self.model.optimizer).iterations.numpy())
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if logs is not None:
+            last_step = max(0, int(innermost(self.model.optimizer).iterations.numpy()) - 1)
+            logs["batch_size"] = self._micro_batch_size * int(self._schedule(last_step))
+            logs["examples"] = self._micro_batch_size * self._micro_batches()
 
     def _micro_batches(self) -> int:
         """Micro-batches so far, those of the step that is under way included."""
-        under_way = int(innermost(self.model.optimizer).updater.micro_steps.numpy())
-        return self._schedule.micro_batches_before(self._steps()) + under_way
+        optimizer = innermost(self.model.optimizer)
+        before = self._schedule.micro_batches_before(int(optimizer.iterations.numpy()))
+        return before + int(optimizer.updater.micro_steps.numpy())
