@@ -16,10 +16,21 @@ from tfbigbatch.experiment.fields import (
     recorded_precision,
     seconds_between_saves,
 )
-from tfbigbatch.experiment.files import SHIPPED, address, call, choose, execute, find, load, shipped, variant_of
+from tfbigbatch.experiment.files import (
+    SHIPPED,
+    address,
+    call,
+    callbacks_of,
+    copy_of,
+    execute,
+    find,
+    load,
+    register_task_of,
+    shipped,
+    variant_of,
+)
 from tfbigbatch.experiment.overrides import compared, differences, flat, override, set_fields
 from tfbigbatch.experiment.quick import MADE_UP_STEPS, quick
 from tfbigbatch.experiment.recipe import batch_ramp, phases, scaled_recipe, tuned_recipe
-from tfbigbatch.experiment.remembered import callbacks_of, copy_of, register_task_of
 
-__all__ = ["Config", "choose", "execute", "load", "new", "override", "quick", "shipped", "variant_of"]
+__all__ = ["Config", "execute", "load", "new", "override", "quick", "set_fields", "shipped", "variant_of"]

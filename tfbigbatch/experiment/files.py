@@ -1,9 +1,17 @@
-"""Experiment and study files: found by path or name, executed, and their mistakes reported."""
+"""Experiment and study files: found by path or name, executed, and their mistakes reported.
+
+A run's config names its file in the field `experiment`: it registers the task of the user that the run trains. A run
+directory may come from anybody, so that this file is executed only where the user named it in this command (`execute`,
+or a command's --config or --register), or where `record` wrote, outside of the run directory, that this user trained
+the run with it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import glob
+import hashlib
 import importlib.util
 import inspect
 import os
@@ -16,12 +24,15 @@ from typing import Any
 
 import ml_collections
 
+from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.overrides import set_fields
+from tfbigbatch.utils.files import read_bytes, reading_errors, write_text
 from tfbigbatch.utils.home import expanded
 
 # The folder of the experiments that the package ships.
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
+# Name of the copy of an experiment file in a run directory.
+_COPY = "experiment.py"
 # The files that this process executed, by their absolute paths.
 _executed: dict[str, types.ModuleType] = {}
 
@@ -32,13 +43,6 @@ def variant_of(file: str, base: str) -> ml_collections.ConfigDict:
     Use: `config = experiment.variant_of(__file__, "lstm_small_batch.py")`; `base` may carry an argument, "lamb.py:1k".
     """
     return load(os.path.join(os.path.dirname(os.path.abspath(file)), base))
-
-
-def choose(
-    config: ml_collections.ConfigDict, variants: Mapping[str, Mapping[str, Any]], name: str
-) -> ml_collections.ConfigDict:
-    """Sets the dotted fields of the variant `name` of a recipe in `config`; for an experiment file with an argument."""
-    return set_fields(config, variants[name])
 
 
 def find(experiment: str) -> tuple[str, str | None]:
@@ -131,12 +135,6 @@ def was_named(path: str) -> bool:
     return os.path.isfile(path) and os.path.realpath(path) in map(os.path.realpath, _executed)
 
 
-def named_as(path: str) -> str | None:
-    """The file of a path's name that was named to this process last; None where there is none."""
-    name = os.path.basename(path)
-    return next((each for each in reversed(_executed) if os.path.basename(each) == name and was_named(each)), None)
-
-
 def executed(path: str) -> types.ModuleType:
     """The module of a file: as this process executed it last, or executed now."""
     return _executed.get(os.path.abspath(path)) or _module(path, "config")
@@ -181,3 +179,127 @@ def message_of(error: Exception) -> str:
     lines = str(error.args[0] if error.args else error).replace("\\n", "\n").strip().splitlines() or [""]
     hint = f" {lines[-1]}" if lines[-1].startswith("Did you mean") else ""
     return lines[0].split(" Other fields present")[0] + hint
+
+
+# ---- The file that a run directory remembers --------------------------------------------------
+
+
+def register_task_of(config: Mapping[str, Any], run_directory: str | None = None) -> None:
+    """Executes the experiment file of a run's config, if its task or its model is unknown in this process.
+
+    Raises:
+      ValueError: the file may not be executed, or it raises.
+    """
+    task, model = config.get("task"), config.get("model")
+    if not isinstance(task, str):
+        return
+    if task in tasks.names():
+        models = tasks.get(task).models
+        if not models or model is None or not hasattr(model, "get") or model.get("name") in models:
+            return
+    if path := _found(config.get("experiment"), run_directory):
+        _module(path, "register")
+
+
+def callbacks_of(config: Mapping[str, Any], run_directory: str) -> list[Any]:
+    """The Keras callbacks that `get_callbacks` of a run's experiment file lists; [] where it has none.
+
+    It receives the config, and the run directory where it takes two arguments.
+
+    Raises:
+      ValueError: the file may not be executed, or `get_callbacks` returns no list, or raises.
+    """
+    path = _found(config.get("experiment"), run_directory)
+    function = getattr(executed(path), "get_callbacks", None) if path else None
+    if path is None or function is None:
+        return []
+    try:
+        return list(function(*(config, run_directory)[: len(inspect.signature(function).parameters)]))
+    except Exception as error:
+        raise _of_file(error, path, "config") from error
+
+
+def record(config: Mapping[str, Any], run_directory: str) -> None:
+    """Records that this user trains the run of a directory with an experiment file that this process executed.
+
+    The record, an empty file in the user's folder of states ($XDG_STATE_HOME, ~/.local/state), lets later commands on
+    the run execute the file without its being named again. Without a folder to write to there is none.
+    """
+    path = _of_user(config)
+    if path and not _is_inside(path, run_directory):
+        place = _record_of(run_directory, path)
+        with contextlib.suppress(OSError, InputError):
+            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+            write_text(place, "")
+
+
+def copy_of(config: Mapping[str, Any]) -> dict[str, bytes]:
+    """The copy of the experiment file that a run directory keeps, by name.
+
+    There is none of a file of this package, nor of one that was not named to this process.
+    """
+    path = _of_user(config)
+    with reading_errors(path):
+        return {_COPY: read_bytes(path)} if path else {}
+
+
+def _of_user(config: Mapping[str, Any]) -> str:
+    """The path of a config's experiment file, where it was named to this process and is none of this package's."""
+    path = _path(config.get("experiment"))
+    return path if was_named(path) and not _is_inside(path, SHIPPED) else ""
+
+
+def _found(remembered: Any, run_directory: str | None) -> str | None:
+    """The path of the experiment file to execute; an error where nothing says that the user wants it executed."""
+    path = _path(remembered)
+    copy = os.path.join(run_directory, _COPY) if run_directory else ""
+    # Another file of this name stands for it: the run may come from another machine.
+    same = [each for each in _executed if os.path.basename(each) == os.path.basename(path)]
+    if named := [each for each in (*same, copy) if was_named(each)]:
+        return named[-1]
+    is_own = bool(copy) and os.path.lexists(copy)
+    # Another checkout of the package may have trained the run; what this one ships is at hand.
+    shipped = os.path.join(SHIPPED, *path.split(os.sep)[-2:])
+    if path and not is_own and os.path.isfile(shipped):
+        return shipped
+    if os.path.isfile(path) and run_directory and _was_run_here(path, run_directory):
+        return path
+    if not is_own and not os.path.isfile(path):
+        return None
+    raise InputError(
+        f"{run_directory or 'the config'} is of the experiment file {remembered or '(not named)'}, which is executed "
+        "only if you name it, as this user has no record of training this run with it here: read it"
+        f"{f' or its copy {copy}' if is_own else ''}, and if you trust it, pass it to train as --config=FILE, to other "
+        "commands as --register=FILE, in Python to tfbigbatch.experiment.execute(FILE)."
+    )
+
+
+def _path(remembered: Any) -> str:
+    """The absolute path in a config's field `experiment`, without an argument; of a name that the package ships its."""
+    if not isinstance(remembered, str) or not remembered:
+        return ""
+    # What is relative may lie beside anything; the trainer writes absolute paths alone, and studies shipped names.
+    return os.path.join(SHIPPED, split(remembered)[0])
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)
+
+
+def _was_run_here(path: str, run_directory: str) -> bool:
+    """True if this user trained the run with the file, and the file, the run and the record are the user's own."""
+    try:
+        owners = {os.stat(each).st_uid for each in (path, run_directory, _record_of(run_directory, path))}
+    except OSError:
+        return False
+    return owners == {os.getuid()} and not _is_inside(path, run_directory)
+
+
+def _record_of(run_directory: str, path: str) -> str:
+    """The place of the record of a run directory and its experiment file: its name is a hash of both."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(home):
+        home = os.path.expanduser(os.path.join("~", ".local", "state"))
+    pair = "\0".join(map(os.path.realpath, (run_directory, path)))
+    key = hashlib.sha256(pair.encode(errors="surrogateescape")).hexdigest()
+    return os.path.join(home, "tfbigbatch", "runs", key)

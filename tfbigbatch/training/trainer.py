@@ -14,7 +14,7 @@ import tf_keras
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, Preempted
-from tfbigbatch.experiment import remembered
+from tfbigbatch.experiment.files import record
 from tfbigbatch.runs import goodput
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
@@ -157,7 +157,7 @@ class Trainer:
             self._update_config(self.directory.content, more)
         files.keep({**self.plan.task.run_files, **experiment.copy_of(self._config)})
         if self.machine.is_chief and not self.options.use_fake_data:
-            remembered.record(self._config, self.options.model_dir)
+            record(self._config, self.options.model_dir)
         if self.directory.init_from and self.start.is_new:
             # The run then needs the other one no more.
             self.start.checkpoints.save(0)

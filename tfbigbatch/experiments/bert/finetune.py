@@ -41,4 +41,4 @@ def get_config(variant: str = "squad") -> experiment.Config:
     config.evaluate_every = config.checkpoint_every = "1 epochs"
     config.log_every = "50 steps"
     config.deterministic = False
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

@@ -79,4 +79,4 @@ def get_config(variant: str = "512") -> experiment.Config:
             {**first, "batch_size": 65536, "duration": "7037 steps"},
             {**second, "batch_size": 32768, "duration": "1562 steps"},
         )
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

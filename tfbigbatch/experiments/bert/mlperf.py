@@ -60,4 +60,4 @@ def get_config(variant: str = "256") -> experiment.Config:
     config.evaluation_batch_size = 1000
     config.evaluate_every = config.checkpoint_every = "500000 examples"
     config.log_every = "20 steps"
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

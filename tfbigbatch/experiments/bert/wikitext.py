@@ -48,4 +48,4 @@ def get_config(variant: str = "32") -> experiment.Config:
     # Output bias: as in the runs of results/, and as published. "frequency" is the default of the task.
     config.model.update(dropout=0.0, attention_dropout=0.0, output_bias="zero")
     config.schedule.learning_rate = 0.005
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

@@ -71,4 +71,4 @@ def get_config(variant: str = "512") -> experiment.Config:
     config.steps_per_execution = 50
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

@@ -58,4 +58,4 @@ def get_config(variant: str = "256") -> experiment.Config:
     config.deterministic = False
     if variant == "adasum_64k":
         config.optimizer = {**config.optimizer.to_dict(), "adasum": True}
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

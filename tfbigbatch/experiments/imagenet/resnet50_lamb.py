@@ -37,4 +37,4 @@ def get_config(variant: str = "32k") -> experiment.Config:
     config.schedule.decay = "linear"
     config.stop_at_target = 0.0
     config.evaluation_batch_size = 8192
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

@@ -84,4 +84,4 @@ def get_config(variant: str = "4k") -> experiment.Config:
     config.steps_per_execution = 20
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

@@ -42,4 +42,4 @@ def get_config(variant: str = "1k") -> experiment.Config:
     config.stop_at_target = 0.0
     config.evaluation_batch_size = 1024
     config.checkpoint_every = "1 epochs"
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

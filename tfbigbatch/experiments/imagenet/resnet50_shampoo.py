@@ -54,4 +54,4 @@ def get_config(variant: str = "32k") -> experiment.Config:
     config.schedule.warmup = "196 steps"
     config.schedule.decay = "polynomial"
     config.schedule.power = 2.0
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

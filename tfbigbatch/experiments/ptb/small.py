@@ -106,4 +106,4 @@ def get_config(variant: str = "20") -> experiment.Config:
     config.checkpoint_every = "1 epochs"
     config.log_every = "200 steps"
     config.steps_per_execution = 10
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

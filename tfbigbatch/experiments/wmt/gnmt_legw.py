@@ -53,4 +53,4 @@ def get_config(variant: str = "256") -> experiment.Config:
     config.stop_at_target = 0.0
     config.log_every = "50 steps"
     config.steps_per_execution = 50
-    return experiment.choose(config, VARIANTS, variant)
+    return experiment.set_fields(config, VARIANTS[variant])

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tfbigbatch import experiment, studies, tasks
-from tfbigbatch.experiment import files, remembered
+from tfbigbatch.experiment import files
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import _key
@@ -55,11 +55,11 @@ def test_a_file_is_executed_where_this_user_trained_the_run_with_it(file, run, m
     config = experiment.load(f"{path}:a").to_dict()
     forgotten(name)
     # What was not executed is not recorded.
-    remembered.record(config, run)
+    files.record(config, run)
     with pytest.raises(ValueError, match=REFUSED):
         experiment.register_task_of(config, run)
     experiment.load(path)
-    remembered.record(config, run)
+    files.record(config, run)
     forgotten(name)
     # Not for another run, nor without one, nor for another user.
     for other in (f"{run}/..", None):
@@ -94,7 +94,7 @@ def test_neither_a_file_beside_a_run_nor_its_copy_is_executed_unnamed(file, run,
     assert name not in tasks.registered()
     # Named, it is; a record of a file in the run directory would be of what came with it.
     experiment.execute(copy)
-    remembered.record({**config, "experiment": copy}, run)
+    files.record({**config, "experiment": copy}, run)
     assert experiment.callbacks_of(config, run) == []
     forgotten(name)
     with pytest.raises(ValueError, match=REFUSED):
