@@ -40,6 +40,15 @@ REFUSED = [
     ("study", f"{LEGW} --model_dir=x --only=LEGW", "--only does not go with --config"),
     ("study", f"{LEGW} --model_dir=x --seeds=one --sweep.batch_size=8", "--seeds=one: expected whole numbers"),
     ("study", "--config=digits/lstm_legw,mnist/lstm_legw --model_dir=x", "the rows before are of digits_lstm"),
+    ("report", "", "expected either RUN_DIR... or --study=FILE"),
+    ("report", "{tmp}", "holds no run directory"),
+    ("report", "nowhere", "nowhere does not exist; expected a run directory"),
+    ("report", "{tmp}/file", "file is a file; expected a run directory"),
+    ("critical-batch", "nowhere --model_dir=a --results={tmp}/b", "RUN_DIR nowhere holds no run"),
+    ("advise", "--config=digits/lstm_smal", "Did you mean 'digits/lstm_small_batch'"),
+    ("advise", f"{LEGW} --batch_size=many", "--batch_size=many"),
+    ("advise", f"{LEGW} --init_from=nowhere", "--init_from=nowhere: no checkpoint is there"),
+    ("advise", f"{LEGW} --output=/dev/null/advice", "/dev/null/advice"),
     ("tpu-check", f"{LEGW} --topology=v3-8 --config.batchsize=1", "Did you mean 'batch_size'"),
 ]
 RUN_THEM = """

@@ -1,25 +1,8 @@
 """Reports of run directories, by their command."""
 
-import pytest
-
 from tests.helpers import made_runs
 from tests.helpers.preloaded import tfbigbatch
 from tfbigbatch import experiment
-
-
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        ([], "expected either RUN_DIR... or --study=FILE"),
-        (["tests"], "tests holds no run directory"),
-        (["nowhere"], "nowhere does not exist; expected a run directory"),
-        (["pyproject.toml"], "pyproject.toml is a file; expected a run directory"),
-    ],
-)
-def test_a_bad_argument_is_one_message(arguments, said):
-    outcome = tfbigbatch("report", *arguments)
-    assert outcome.returncode == 1 and "error: " in outcome.stderr and "Traceback" not in outcome.stderr
-    assert said in outcome.stderr
 
 
 def test_report_writes_a_page_where_the_runs_are(tmp_path):

@@ -87,6 +87,10 @@ def main(arguments: Sequence[str]) -> None:
     config = config_of(options)
     if options.strategy == "multi_worker" and "TF_CONFIG" not in os.environ and tf_config.is_slurm_step(os.environ):
         os.environ["TF_CONFIG"] = tf_config.slurm_tf_config(os.environ)
+    window = command.numbers("profile_steps", options.profile_steps or [], int)
+    if options.profile_steps is not None and (len(window) != 2 or not 0 <= window[0] < window[1]):
+        shown = ",".join(options.profile_steps)
+        raise InputError(f"--profile_steps={shown}: expected FIRST,LAST with 0 <= FIRST < LAST, as 10,20.")
     made_up = options.quick and options.data_dir is None
     if options.model_dir is None and not made_up:
         raise InputError("--model_dir is missing: give a directory for the run, such as --model_dir=runs/digits.")
@@ -94,7 +98,7 @@ def main(arguments: Sequence[str]) -> None:
         "mode": options.mode,
         "strategy_name": options.strategy,
         "tpu": options.tpu,
-        "profile_steps": profile_window(options.profile_steps),
+        "profile_steps": tuple(window) or None,
         "mlperf_log": options.mlperf_log,
         "init_from": options.init_from,
         "extend": options.extend,
@@ -144,17 +148,3 @@ def config_of(options: flags.FlagValues) -> ml_collections.ConfigDict:
     for line in lines:
         print(line, flush=True)
     return config
-
-
-def profile_window(texts: Sequence[str] | None) -> tuple[int, int] | None:
-    """(first, last) step of --profile_steps, or None.
-
-    Raises:
-      ValueError: it is something else.
-    """
-    if texts is None:
-        return None
-    window = command.numbers("profile_steps", texts, int)
-    if len(window) != 2 or not 0 <= window[0] < window[1]:
-        raise InputError(f"--profile_steps={','.join(texts)}: expected FIRST,LAST with 0 <= FIRST < LAST, as 10,20.")
-    return window[0], window[1]
