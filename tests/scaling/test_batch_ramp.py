@@ -17,11 +17,15 @@ def sizes_and_epochs(ramp):
     return [(stage.batch_size, stage.first_example / SIZE) for stage in ramp.stages(SIZE)]
 
 
-def test_doubling():
-    ramp = BatchRamp.doubling(RECIPE, 2048, over="10 epochs")
+@pytest.mark.parametrize(
+    "equal, begins",
+    [("examples", [0, 2.5, 5, 7.5, 10]), ("steps", [0, 10 / 15, 30 / 15, 70 / 15, 10])],
+)
+def test_doubling(equal, begins):
+    ramp = BatchRamp.doubling(RECIPE, 2048, over="10 epochs", equal=equal)
     found = sizes_and_epochs(ramp)
     assert [size for size, _ in found] == [128, 256, 512, 1024, 2048]
-    assert [epoch for _, epoch in found] == pytest.approx([0, 2.5, 5, 7.5, 10], abs=0.5 * 2048 / SIZE)
+    assert [epoch for _, epoch in found] == pytest.approx(begins, abs=0.5 * 2048 / SIZE)
 
 
 @pytest.mark.parametrize("rule", ["sqrt", "linear", "none"])
@@ -37,7 +41,7 @@ def test_the_stages_are_all_examples_of_the_run_in_whole_batches(rule):
             seen += stage.steps * stage.batch_size
             step += stage.steps
         assert abs(seen - 20 * SIZE) <= stage.batch_size / 2
-        assert ramp.stages(SIZE)[-1].last_step == step
+        assert ramp.total_steps(SIZE) == step
 
 
 def numpy_rate(ramp, step, recipe=RECIPE):
@@ -56,7 +60,7 @@ def numpy_rate(ramp, step, recipe=RECIPE):
 def test_the_learning_rate_of_every_step(keras_version, rule):
     ramp = BatchRamp.doubling(RECIPE, 1024, over="9 epochs", rule=rule)
     schedule = ramp.schedule(SIZE, keras=keras_version)
-    steps = list(range(0, ramp.stages(SIZE)[-1].last_step, 41))
+    steps = list(range(0, ramp.total_steps(SIZE), 41))
     edges = [step for stage in ramp.stages(SIZE) for step in (stage.first_step, stage.last_step - 1)]
     found = [float(schedule(step)) for step in (*steps, *edges)]
     np.testing.assert_allclose(found, [numpy_rate(ramp, step) for step in (*steps, *edges)], rtol=2e-5, atol=1e-9)
@@ -77,7 +81,7 @@ def test_seesaw_cuts_and_grows_where_the_decay_has_halved(decay, rule, between):
         # Constant within a stage, and at the point where the recipe's own has fallen as far.
         assert float(schedule(stage.last_step - 1)) <= float(schedule(stage.first_step)) * (1 + 1e-6)
         assert float(own(stage.first_example / 128)) == pytest.approx(0.004 * 0.5**index, rel=0.02)
-    assert ramp.stages(SIZE)[-1].last_step < recipe.total_steps(SIZE)
+    assert ramp.total_steps(SIZE) < recipe.total_steps(SIZE)
 
 
 def test_seesaw_of_step_decay_by_the_linear_rule_is_growth_in_place_of_decay():
@@ -86,7 +90,19 @@ def test_seesaw_of_step_decay_by_the_linear_rule_is_growth_in_place_of_decay():
     ramp = BatchRamp.seesaw(recipe, 128 * 25, dataset_size=SIZE, cut=5, rule="linear")
     assert [epoch for _, epoch in sizes_and_epochs(ramp)] == pytest.approx([0, 8, 14], abs=3200 / SIZE)
     schedule = ramp.schedule(SIZE, keras="tf_keras")
-    assert {round(float(schedule(step)), 6) for step in range(0, ramp.stages(SIZE)[-1].last_step, 31)} == {0.1}
+    assert {round(float(schedule(step)), 6) for step in range(0, ramp.total_steps(SIZE), 31)} == {0.1}
+
+
+def test_following_measurements_never_shrinks_the_batch():
+    measured = [("0 epochs", 90.0), ("2 epochs", 700.0), ("5 epochs", 400.0), ("9 epochs", 3000.0)]
+    assert sizes_and_epochs(BatchRamp.following(RECIPE, measured)) == [
+        (128, 0),
+        (512, pytest.approx(2, abs=0.02)),
+        (2048, pytest.approx(9, abs=0.05)),
+    ]
+    assert BatchRamp.following(RECIPE, measured, most=1000).batch_sizes == [128, 512]
+    assert BatchRamp.following(RECIPE, [("2 epochs", math.inf)], most=1000).batch_sizes == [128, 512]
+    assert BatchRamp.following(RECIPE, [("1 epochs", 10.0)]).stages(SIZE)[0].steps == RECIPE.total_steps(SIZE)
 
 
 def test_streams_grow_with_an_epoch():
@@ -127,16 +143,19 @@ def test_the_summary():
         (lambda: BatchRamp(RECIPE, ["2 epochs"]), "expected .duration, batch size."),
         (lambda: BatchRamp(RECIPE, [("2 epochs", 256), ("2 epochs", 512)]).stages(SIZE), "batch 256 lasts no step"),
         (lambda: BatchRamp(RECIPE, [("2 epochs", 256)], "legw"), "rule='legw' is unknown"),
-        (lambda: BatchRamp(Recipe(32, 0.1), [("2 epochs", 256)]), "expected a tfbigbatch.Recipe .* with its length"),
+        (lambda: BatchRamp(Recipe(32, 0.1), [("2 epochs", 256)]), "the recipe has no length"),
         (lambda: BatchRamp("lamb", []), "expected a tfbigbatch.Recipe"),
         (
             lambda: BatchRamp.doubling(RECIPE, 2000, over="2 epochs"),
             "to=2000 is no larger multiple of the first batch, 128; expected such as 1920 or 2048",
         ),
         (lambda: BatchRamp.doubling(RECIPE, 256, over="2 epochs", factor=1.5), "factor"),
+        (lambda: BatchRamp.doubling(RECIPE, 256, over="2 epochs", equal="epochs"), "equal='epochs' is unknown"),
         (lambda: BatchRamp.doubling(RECIPE, 2**15, over="9 epochs").stages(SIZE), "there are 25,000 training examples"),
         (lambda: BatchRamp.doubling(Recipe(1, 1, epochs=3), 2**MOST_STAGES, over="2 epochs"), "13 batch sizes"),
         (lambda: BatchRamp.seesaw(Recipe(32, 1.0, epochs=3), 64, dataset_size=900), "is cut 0 times by 2"),
+        (lambda: BatchRamp.following(RECIPE, [("2 epochs", math.inf)]), "measured"),
+        (lambda: BatchRamp.following(RECIPE, [("0 epochs", 300.0)]), "allows 256 from the run's first step on"),
         (lambda: BatchRamp.seesaw(Recipe(32, 0.0, epochs=3), 64, dataset_size=900), "learning rate is 0"),
     ],
 )

@@ -68,8 +68,9 @@ RAMP: dict[str, Any] = {
     # The last batch of 'doubling' and 'seesaw', and their factor from each batch to the next.
     "to": 0,
     "factor": 2,
-    # Of 'doubling': the duration of all batches but the last.
+    # Of 'doubling': the duration of all batches but the last, and what each of these has equally many of.
     "over": "",
+    "equal": "examples",
     # Of 'growth': (duration, batch size) of each larger batch.
     "growth": (),
     # What the learning rate takes of the larger batch: sqrt, linear or none.
@@ -180,7 +181,7 @@ def _defaults(task: str, model: str | None) -> dict[str, Any]:
     kind = tasks.get(task)
     fields = {
         "task": task,
-        # The file that gave this config, with its argument; `load` sets it. See `files.py`.
+        # The file that gave this config, with its argument; `load` sets it. See `remembered.py`.
         "experiment": "",
         **_BATCH,
         "schedule": _SCHEDULE,

@@ -172,7 +172,7 @@ def batch_ramp(
     options = {"factor" if fields.name == "doubling" else "cut": fields.factor, "rule": fields.rule}
     try:
         if fields.name == "doubling":
-            return scaling.BatchRamp.doubling(recipe, fields.to, over=fields.over, **options)
+            return scaling.BatchRamp.doubling(recipe, fields.to, over=fields.over, equal=fields.equal, **options)
         if fields.name == "seesaw":
             return scaling.BatchRamp.seesaw(recipe, fields.to, dataset_size=dataset_size, **options)
         return scaling.BatchRamp(recipe, tuple(fields.growth), fields.rule)
@@ -222,7 +222,10 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
       ValueError: the trainer cannot follow them.
     """
     optimizer = config.optimizer.to_dict()
-    registry.check_fields(str(optimizer.pop("name", None)), optimizer)
+    name = optimizer.pop("name", None)
+    if not isinstance(name, str) or name.lower() not in registry.names():
+        raise InputError(f"optimizer {name!r} is unknown. {nearest(name, registry.names())}")
+    registry.check_fields(name, optimizer)
     size = tasks.get(config.task).training_examples
     for phase in phases(config):
         check_numbers(phase)

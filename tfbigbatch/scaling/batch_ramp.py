@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tfbigbatch import keras_version, schedules
@@ -64,7 +64,7 @@ class BatchRamp:
     point. By 'sqrt' a decay to half and a batch twice as large are one cut of the learning rate by sqrt(2), as in
     Seesaw; by 'linear' they cancel out, as in Smith et al. 2018 (arXiv:1711.00489).
 
-    `doubling` and `seesaw` make the usual ones.
+    `doubling`, `seesaw` and `following` make the usual ones.
 
     Attributes:
       recipe: of the run, at the batch that it begins with; with `epochs`.
@@ -88,9 +88,7 @@ class BatchRamp:
         growth, before = [], recipe.batch_size
         for index, entry in enumerate(arguments.items("growth", self.growth, owner="BatchRamp")):
             name = f"growth[{index}]"
-            if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
-                raise InputError(f"BatchRamp: {name}={entry!r}; expected (duration, batch size), as ('2 epochs', 512).")
-            duration, batch_size = entry
+            duration, batch_size = _pair(name, entry, "batch size")
             parsed(duration, name=name)
             batch_size = arguments.integer(name, batch_size, least=1, owner="BatchRamp")
             if batch_size <= before or batch_size % recipe.batch_size:
@@ -118,6 +116,7 @@ class BatchRamp:
         *,
         over: str,
         factor: int = 2,
+        equal: str = "examples",
         rule: str = "sqrt",
     ) -> BatchRamp:
         """The batch grows by a factor until it is `to`: the batch warm-up of OLMo (arXiv:2505.23971).
@@ -125,8 +124,9 @@ class BatchRamp:
         Args:
           recipe: of the run, at the batch that it begins with.
           to: the last batch, that of the recipe times a power of `factor`.
-          over: duration of all stages but the last, which have equally many examples, as '6 epochs'.
+          over: duration of all stages but the last, as '6 epochs'.
           factor: from each batch to the next, a whole number of 2 or more; the last growth may be smaller.
+          equal: what the stages before the last have equally many of: 'examples' or 'steps'.
           rule: of the learning rate.
 
         Raises:
@@ -134,9 +134,10 @@ class BatchRamp:
         """
         sizes = _sizes(_checked_recipe(recipe), to, factor)
         value, unit = parsed(over, name="over")
-        grown = len(sizes) - 1
-        growth = [(f"{value * (index / grown)!r} {unit}s", sizes[index]) for index in range(1, grown + 1)]
-        return cls(recipe, growth, rule)
+        arguments.one_of("equal", equal, ("examples", "steps"), owner="BatchRamp.doubling")
+        weights = [1.0 if equal == "examples" else float(size) for size in sizes[:-1]]
+        fractions = [sum(weights[: index + 1]) / sum(weights) for index in range(len(weights))]
+        return cls(recipe, [(f"{value * part!r} {unit}s", size) for part, size in zip(fractions, sizes[1:])], rule)
 
     @classmethod
     def seesaw(cls, recipe: Recipe, to: int, *, dataset_size: int, cut: int = 2, rule: str = "sqrt") -> BatchRamp:
@@ -176,6 +177,51 @@ class BatchRamp:
             recipe, decay={"name": "multi_step", "factor": 1.0 / cut, "boundaries": boundaries}
         )
         return cls(in_cuts, list(growth.items()), rule)
+
+    @classmethod
+    def following(
+        cls,
+        recipe: Recipe,
+        measured: Iterable[tuple[str, float]],
+        *,
+        most: int | None = None,
+        factor: int = 2,
+        rule: str = "sqrt",
+    ) -> BatchRamp:
+        """The batch follows measurements of the critical batch, as `tfbigbatch critical-batch` has them.
+
+        Args:
+          recipe: of the run, at the batch that it begins with.
+          measured: (duration, critical batch in examples) along training, in order. A measurement holds from its point
+            on; the batch is the largest of the recipe's times powers of `factor` that is no larger, and never shrinks.
+            With `most` a critical batch may be infinity, as beyond the largest branch.
+          most: the largest batch; None for no bound but the measurements.
+          factor: a whole number of 2 or more.
+          rule: of the learning rate.
+
+        Raises:
+          ValueError: an argument cannot be used.
+        """
+        recipe = _checked_recipe(recipe)
+        factor = arguments.integer("factor", factor, least=2, owner="BatchRamp")
+        bound = math.inf if most is None else arguments.integer("most", most, least=1, owner="BatchRamp")
+        growth, batch_size = [], recipe.batch_size
+        for index, entry in enumerate(arguments.items("measured", measured, owner="BatchRamp")):
+            duration, critical = _pair(f"measured[{index}]", entry, "critical batch")
+            if most is None or critical != math.inf:
+                critical = arguments.number(f"measured[{index}]", critical, above=0, owner="BatchRamp")
+            grown = batch_size
+            while grown * factor <= min(critical, bound):
+                grown *= factor
+            if grown > batch_size:
+                if parsed(duration, name=f"measured[{index}]")[0] == 0:
+                    raise InputError(
+                        f"BatchRamp.following: measured[{index}] allows {grown} from the run's first step on. Begin "
+                        f"with a recipe at that batch, as Recipe.at({grown}, rule='sqrt')."
+                    )
+                growth.append((duration, grown))
+            batch_size = grown
+        return cls(recipe, growth, rule)
 
     # ---- What it gives ------------------------------------------------------------------------
 
@@ -260,6 +306,10 @@ class BatchRamp:
             )
         return found
 
+    def total_steps(self, dataset_size: int) -> int:
+        """The length of the run in optimizer steps."""
+        return self.stages(dataset_size)[-1].last_step
+
     def schedule(self, dataset_size: int, keras: str | None = None) -> Any:
         """The learning rate of every optimizer step, as a Keras schedule.
 
@@ -339,12 +389,17 @@ class BatchRamp:
 
 
 def _checked_recipe(recipe: Any) -> Recipe:
-    if not isinstance(recipe, Recipe) or recipe.epochs is None:
-        raise InputError(
-            f"BatchRamp: recipe={recipe!r}; expected a tfbigbatch.Recipe at the run's first batch, with its length, "
-            "such as Recipe(..., epochs=90)."
-        )
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"BatchRamp: recipe={recipe!r}; expected a tfbigbatch.Recipe, at the run's first batch.")
+    if recipe.epochs is None:
+        raise InputError("BatchRamp: the recipe has no length: set its epochs, such as Recipe(..., epochs=90).")
     return recipe
+
+
+def _pair(name: str, entry: Any, what: str) -> tuple[Any, Any]:
+    if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
+        raise InputError(f"BatchRamp: {name}={entry!r}; expected (duration, {what}), as ('2 epochs', 512).")
+    return entry[0], entry[1]
 
 
 def _apart(examples: Sequence[int], least: int) -> list[int]:
