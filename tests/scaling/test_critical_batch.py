@@ -83,6 +83,8 @@ def test_isotonic_pools_what_falls():
         ({8: [1.0], 16: [1.0, 2.0]}, 0.1, "with the same seeds"),
         ({8: [math.inf], 16: [1.0]}, 0.1, "the smallest batch, 8"),
         ({8: [1.0], 16: [1.0]}, 0.0, "tolerance"),
+        ({8: 1.0, 16: 1.0}, 0.1, "expected numbers by batch size"),
+        ({8: ["high"], 16: [1.0]}, 0.1, "expected numbers by batch size"),
     ],
 )
 def test_what_cannot_be_used(losses, tolerance, message):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfbigbatch.optimizers.arguments import TABLES
-from tfbigbatch.scaling import MOMENTS, moments
+from tfbigbatch.scaling import MOMENTS, Recipe, moments
 
 decimal.getcontext().prec = 60
 JUST_UNDER_1 = math.nextafter(1.0, 0.0)

@@ -29,7 +29,8 @@ from tfbigbatch.reports.figure_style import check_matplotlib
 from tfbigbatch.reports.losses import cross_entropy_of, read_lines, write_lines
 from tfbigbatch.reports.report import make_folder
 from tfbigbatch.runs.run_directory import DONE, RunDirectory
-from tfbigbatch.scaling.batch_ramp import RAMP_RULES
+from tfbigbatch.scaling.batch_ramp import RAMP_RULES, BatchRamp
+from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.studies import branches, series
 from tfbigbatch.studies.branches import BranchedRun, BranchPoint
 from tfbigbatch.studies.study import ENDED
@@ -158,16 +159,18 @@ def _write(measured: Sequence[report.Branch]) -> None:
 
 
 def say_ramp(own: int, points: Sequence[report.Point]) -> None:
-    """Prints the fields of a ramp that doubles the run's own batch up to what each point allows, and never shrinks."""
-    growth, batch_size = "", own
+    """Prints the fields of a ramp from the run's own batch that follows the measurements, if there are any."""
+    if not points:
+        return
+    measured = []
     for point in points:
         # Beyond the largest branch nothing was measured.
-        most = min(point.critical.estimate, max(each.batch_size for each in point.branches))
-        grown = max(batch_size, own * 2 ** max(0, math.floor(math.log2(most / own))))
-        if grown > batch_size:
-            growth += f"('{point.first.examples} examples',{grown}),"
-            batch_size = grown
+        most = float(max(each.batch_size for each in point.branches))
+        measured.append((f"{point.first.examples} examples", min(point.critical.estimate, most)))
+    # How the batch grows does not depend on the rate.
+    growth = BatchRamp.following(Recipe(own, 1.0, epochs=1.0), measured).growth
+    shown = "".join(f"({duration!r},{batch_size})," for duration, batch_size in growth)
     if growth:
-        print(f'\nramp     --config.ramp.name=growth "--config.ramp.growth=({growth})"')
-    elif points:
+        print(f'\nramp     --config.ramp.name=growth "--config.ramp.growth=({shown})"')
+    else:
         print(f"\nramp     none: no larger batch keeps the loss of {own:,}.")

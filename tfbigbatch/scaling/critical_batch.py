@@ -51,7 +51,12 @@ def critical_batch(losses: Mapping[int, Sequence[float]], *, tolerance: float) -
       ValueError: there are fewer than two batch sizes, their seeds differ, or the smallest diverged.
     """
     tolerance = arguments.number("tolerance", tolerance, above=0, owner="critical_batch")
-    losses = {size: [float(loss) for loss in of_seeds] for size, of_seeds in sorted(losses.items())}
+    try:
+        losses = {size: [float(loss) for loss in of_seeds] for size, of_seeds in sorted(losses.items())}
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(
+            f"critical_batch: losses={losses!r}; expected numbers by batch size, as {{32: [0.1, 0.2], ...}}."
+        ) from None
     sizes = arguments.integers("losses", list(losses), least=1, owner="critical_batch")
     seeds = {len(losses[size]) for size in sizes}
     if len(sizes) < 2 or len(seeds) != 1 or seeds == {0}:
