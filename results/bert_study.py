@@ -1,7 +1,7 @@
 """Pretraining at 32 times the batch: our LAMB beside AdamW, Nesterov momentum, and two other LAMBs.
 
     tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=32 \\
-      --max_predictions_per_seq=5 --validation_share=0.03 --output_dir=data/wikitext_1k_32
+      --max_predictions_per_seq=5 --validation_fraction=0.03 --output_dir=data/wikitext_1k_32
     tfbigbatch study --study=results/bert_study.py --model_dir=runs/bert_study \\
       --data_dir=data/wikitext_1k_32 --processes=2 --results=results/bert \\
       --results_cache=results/runs.jsonl.gz

@@ -1,7 +1,7 @@
 """Adasum beside averaging and summing: BERT-tiny on WikiText-2, 4 workers of 8 sequences of 64 tokens.
 
     tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=64 \\
-      --max_predictions_per_seq=10 --validation_share=0.03 --output_dir=data/wikitext_1k_64
+      --max_predictions_per_seq=10 --validation_fraction=0.03 --output_dir=data/wikitext_1k_64
     tfbigbatch study --study=results/adasum/bert_tiny_study.py --model_dir=runs/adasum_bert \\
       --data_dir=data/wikitext_1k_64 --processes=2 --results=results/adasum/bert_tiny
 

@@ -282,7 +282,7 @@ def make_image_folder(folder):
 
 def prepare_image_folder(folder, choices):
     """Every image is in the set, or left out with a reason."""
-    options = prepare_images.Options(max_bad_share=0.5, validation_share=0.0)
+    options = prepare_images.Options(max_bad_fraction=0.5, validation_fraction=0.0)
     content, _ = prepare_images.prepare(str(folder / "source"), str(folder / "out"), options)
     assert content["splits"]["train"]["examples"] + len(content["left_out"]) == 12
 
@@ -855,7 +855,7 @@ def test_damaged_records_alone_weigh_nothing(tmp_path):
                 changed = bytes([byte[0] ^ 1 << choices.randrange(8)])
                 opened.seek(place)
                 opened.write(changed if choices.random() < 0.5 else changed + bytes(last - place - 1))
-        records = ImageRecords(split, made_images.manifest_of(train=split), image_size=16, max_bad_share=1.0)
+        records = ImageRecords(split, made_images.manifest_of(train=split), image_size=16, max_bad_fraction=1.0)
         batches = records.evaluation_batches(tf.distribute.InputContext(), batch_size=8)
         weights = np.concatenate([weights.numpy() for _, _, weights in batches])[:24]
         assert np.flatnonzero(weights == 0.0).tolist() == bad and records.bad.count == len(bad)

@@ -233,8 +233,8 @@ def search(model, sentence, *, start, end, beam, longest, length_penalty, covera
     for length in range(1, longest + 1):
         continuations = []
         for likelihood, tokens, state, coverage in alive:
-            log_shares, shares, after = model.follow(sentence, state, tokens[-1] if tokens else start)
-            for token, more in enumerate(log_shares):
+            log_fractions, shares, after = model.follow(sentence, state, tokens[-1] if tokens else start)
+            for token, more in enumerate(log_fractions):
                 continuations.append((likelihood + more, (*tokens, token), after, coverage + shares))
         continuations.sort(key=lambda each: -each[0])
         looked_at = continuations[: 2 * beam if beam > 1 else 1]

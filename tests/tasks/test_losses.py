@@ -23,9 +23,9 @@ WEIGHTS = (np.arange(5) < LENGTHS[:, None]).astype(np.float32)
 def expected(label_smoothing):
     """The sum over tokens, as MLPerf's reference has it: of the label, and the mean over the vocabulary."""
     logits = LOGITS.astype(np.float64)
-    log_shares = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
-    of_label = np.take_along_axis(log_shares, LABELS[..., None], axis=-1)[..., 0]
-    nats = -(1 - label_smoothing) * of_label - label_smoothing * log_shares.mean(axis=-1)
+    log_fractions = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+    of_label = np.take_along_axis(log_fractions, LABELS[..., None], axis=-1)[..., 0]
+    nats = -(1 - label_smoothing) * of_label - label_smoothing * log_fractions.mean(axis=-1)
     return float(np.sum(nats * WEIGHTS))
 
 
@@ -79,10 +79,10 @@ def test_cross_entropy_is_its_formula_with_its_gradient(scale, in_graph):
 
     nats, gradient = (tf.function(run) if in_graph else run)(tf.constant(logits))
     wide = logits.astype(np.float64)
-    log_shares = wide - np.logaddexp.reduce(wide, axis=-1, keepdims=True)
-    of_label = np.take_along_axis(log_shares, LABELS[..., None], axis=-1)[..., 0]
+    log_fractions = wide - np.logaddexp.reduce(wide, axis=-1, keepdims=True)
+    of_label = np.take_along_axis(log_fractions, LABELS[..., None], axis=-1)[..., 0]
     np.testing.assert_allclose(nats, -of_label, rtol=1e-5, atol=1e-6)
-    expected = (np.exp(log_shares) - np.eye(7)[LABELS]) * weights[..., None]
+    expected = (np.exp(log_fractions) - np.eye(7)[LABELS]) * weights[..., None]
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
 
 

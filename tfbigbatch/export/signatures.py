@@ -70,7 +70,7 @@ def _served(run: LoadedRun, classes: list[str] | None) -> Served:
 
 
 def _images(run: LoadedRun, classes: list[str] | None) -> Served:
-    size, fraction = run.config.model.image_size, run.config.data.central_share
+    size, fraction = run.config.model.image_size, run.config.data.central_fraction
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "jpeg")])
     def serve(jpeg: tf.Tensor) -> Outputs:

@@ -108,9 +108,9 @@ class BertPretraining(BertTask):
     data_defaults = {
         "folder": "",
         "whole_word": False,
-        "masked_share": 0.15,
+        "masked_fraction": 0.15,
         "shuffle_window": 65536,
-        "max_bad_share": 0.0,
+        "max_bad_fraction": 0.0,
         MINIVAL: 0,
     }
     evaluates_on = ("validation", MINIVAL)
@@ -134,7 +134,7 @@ class BertPretraining(BertTask):
             manifest = bert_manifest.load(_folder(data["folder"], data_dir))
         if "validation" not in manifest.splits:
             raise InputError(
-                f"--data_dir={data_dir} has no validation split. Prepare the text with --validation_share above 0."
+                f"--data_dir={data_dir} has no validation split. Prepare the text with --validation_fraction above 0."
             )
         if manifest.max_seq_length > self._model["max_positions"]:
             raise InputError(

@@ -61,7 +61,7 @@ def from_tf_data(
     return data
 
 
-def from_image_folder(*, image_size: int = 64, max_bad_share: float = 0.01) -> Callable[..., Splits]:
+def from_image_folder(*, image_size: int = 64, max_bad_fraction: float = 0.01) -> Callable[..., Splits]:
     """Data of a folder of images, --data_dir, with a folder for each class.
 
     The classes' folders are in the folders 'train' and 'validation' (and 'test'), or, without these, in --data_dir
@@ -70,14 +70,14 @@ def from_image_folder(*, image_size: int = 64, max_bad_share: float = 0.01) -> C
 
     Args:
       image_size: pixels of a side; the field `data.image_size`.
-      max_bad_share: the largest fraction of a split's images that may be damaged and left out; the field
-        `data.max_bad_share`. More end the run before its first step, with their names.
+      max_bad_fraction: the largest fraction of a split's images that may be damaged and left out; the field
+        `data.max_bad_fraction`. More end the run before its first step, with their names.
     """
 
-    def data(data_dir: str, image_size: int = image_size, max_bad_share: float = max_bad_share) -> Splits:
+    def data(data_dir: str, image_size: int = image_size, max_bad_fraction: float = max_bad_fraction) -> Splits:
         from tfbigbatch.data.sources import image_folder
 
-        return image_folder.splits(data_dir, image_size, max_bad_share)
+        return image_folder.splits(data_dir, image_size, max_bad_fraction)
 
     return data
 

@@ -55,7 +55,7 @@ class Gnmt(Task):
     data_defaults = {
         "most_shapes": 5,
         "block": 50,
-        "max_bad_share": 0.0001,
+        "max_bad_fraction": 0.0001,
         "beam_size": 5,
         "length_penalty": 0.6,
         "coverage_penalty": 0.1,

@@ -45,10 +45,10 @@ class ImageClassification(_Classification):
     models = image_models.NAMES
     data_defaults = {
         "min_area": 0.08,
-        "central_share": 0.875,
+        "central_fraction": 0.875,
         "resizer": "tensorflow",
         "shuffle_window": 8192,
-        "max_bad_share": 0.0001,
+        "max_bad_fraction": 0.0001,
         MINIVAL: 0,
     }
     evaluates_on = ("validation", MINIVAL)
@@ -98,7 +98,7 @@ class ImageClassification(_Classification):
             if "validation" not in manifest.splits:
                 raise InputError(
                     f"--data_dir={data_dir} has no validation split. Prepare it with both; prepare-imagenet "
-                    "holds out a share where a source has none (--validation_share)."
+                    "holds out a share where a source has none (--validation_fraction)."
                 )
             self._classes = len(manifest.classes)
             splits = manifests.with_minival(manifest.splits, held_out)

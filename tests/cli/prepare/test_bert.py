@@ -15,7 +15,7 @@ def arguments_of(tmp_path, count=60):
 
 def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     arguments = [*arguments_of(tmp_path), "--max_seq_length=32", "--max_predictions_per_seq=5", "--processes=2"]
-    arguments += ["--validation_share=0.1"]
+    arguments += ["--validation_fraction=0.1"]
     (tmp_path / "text" / "notes.md").write_text("not a text")
     first = tfbigbatch(*arguments)
     assert first.returncode == 0, first.stderr

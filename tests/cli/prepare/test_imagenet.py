@@ -27,7 +27,7 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     arguments += ["--max_side=40", "--quality=75"]
     failed = tfbigbatch(*arguments)
     assert failed.returncode == 1 and "1 of 39 images cannot be used" in failed.stderr and bad in failed.stderr
-    first = tfbigbatch(*arguments, "--max_bad_share=0.1")
+    first = tfbigbatch(*arguments, "--max_bad_fraction=0.1")
     assert first.returncode == 0, first.stderr
     assert (
         "train/, val/ by class: 3 classes, 32 train images in 2 shards, 7 validation images in 1 shard" in first.stdout
@@ -44,9 +44,9 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     assert accounts[0] == "train, images: 32 read, 31 used; left out: 1 cannot be decoded"
     assert accounts[1] == "validation, images: 7 read, 7 used"
     assert accounts[2].startswith("others, files: 1 read, 0 used; left out: 1 not an image by name")
-    again = tfbigbatch(*arguments, "--max_bad_share=0.1")
+    again = tfbigbatch(*arguments, "--max_bad_fraction=0.1")
     assert again.returncode == 0 and "holds these images already" in again.stdout
-    other = tfbigbatch(*arguments, "--max_bad_share=0.1", "--seed=3")
+    other = tfbigbatch(*arguments, "--max_bad_fraction=0.1", "--seed=3")
     assert other.returncode == 1 and "--overwrite" in other.stderr
     assert image_manifest.load(f"{tmp_path}/out").splits["train"].examples == 31
 

@@ -85,7 +85,7 @@ def damaged(tmp_path):
 
 @pytest.mark.parametrize("resizer", ["tensorflow", pytest.param("opencv", marks=pytest.mark.slow)])
 def test_a_bad_record_weighs_nothing_and_costs_no_other(damaged, caplog, resizer):
-    images = images_of(damaged, max_bad_share=0.1, resizer=resizer)
+    images = images_of(damaged, max_bad_fraction=0.1, resizer=resizer)
     batches = train(images, 0, 16)
     weights = np.concatenate([weights for _, _, weights in batches])
     numbers, labels = numbers_in(batches), np.concatenate([labels for _, labels, _ in batches])
@@ -105,14 +105,14 @@ def test_a_bad_record_weighs_nothing_and_costs_no_other(damaged, caplog, resizer
 
 @pytest.mark.parametrize("resizer", ["tensorflow", "opencv"])
 def test_evaluation_masks_a_bad_record(damaged, resizer):
-    images = images_of(damaged, max_bad_share=0.1, resizer=resizer)
+    images = images_of(damaged, max_bad_fraction=0.1, resizer=resizer)
     batches = images.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=50)
     assert sum(mask.numpy().sum() for _, _, mask in batches) == SIZE - 6
     assert images.bad.count == 6
 
 
 def test_too_many_bad_records_are_refused(damaged):
-    images = images_of(damaged, max_bad_share=0.02)
+    images = images_of(damaged, max_bad_fraction=0.02)
     train(images, 0, 8)
     with pytest.raises(ValueError, match=r"6 of the 127 records of train .* first is at byte \d+ of .*train-0"):
         images.bad.check()

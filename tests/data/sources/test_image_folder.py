@@ -54,15 +54,17 @@ def test_bad_images_end_it_before_the_first_step_all_named(tmp_path, caplog):
         "b/palette.bmp": encoded(PICTURE.convert("P"), "BMP"),
     }
     folder = write(tmp_path, {"a/right.png": png, "b/right.png": png, **bad})
-    with pytest.raises(ValueError, match="5 of 7 images of .* cannot be used, more than max_bad_share=0.01") as refused:
+    with pytest.raises(
+        ValueError, match="5 of 7 images of .* cannot be used, more than max_bad_fraction=0.01"
+    ) as refused:
         image_folder.splits(folder, 8)
     assert all(f"  {name}: " in str(refused.value) for name in bad)
     assert "b/palette.bmp: a BMP; expected" in str(refused.value)
     # Few are left out.
-    assert len(tasks.from_image_folder(image_size=8)(folder, max_bad_share=0.75)["train"]) == 2
+    assert len(tasks.from_image_folder(image_size=8)(folder, max_bad_fraction=0.75)["train"]) == 2
     assert "left out a/half.png: cannot be decoded" in said(caplog) and len(said(caplog)) == 5
-    with pytest.raises(ValueError, match="max_bad_share=2; expected a fraction from 0 to 1"):
-        image_folder.splits(folder, 8, max_bad_share=2)
+    with pytest.raises(ValueError, match="max_bad_fraction=2; expected a fraction from 0 to 1"):
+        image_folder.splits(folder, 8, max_bad_fraction=2)
 
 
 def test_the_folders_are_splits_and_what_is_not_used_is_told(tmp_path, caplog):

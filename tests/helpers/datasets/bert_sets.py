@@ -37,14 +37,14 @@ def plain(count, first=0):
     return "\n\n".join("\n".join(document(number)) for number in range(first, first + count)) + "\n"
 
 
-def prepared(folder, text, *, name="out", processes=1, validation_share=0.0, overwrite=False, **settings):
+def prepared(folder, text, *, name="out", processes=1, validation_fraction=0.0, overwrite=False, **settings):
     """A prepared set of a text; (its folder, what the manifest says, whether it was there)."""
     source = folder / "text.txt"
     source.write_text(text, encoding="utf-8")
     options = Options(
         **{"max_seq_length": 32, "max_predictions_per_seq": 5, **settings},
         vocab_file=write_vocabulary(folder),
-        validation_share=validation_share,
+        validation_fraction=validation_fraction,
         processes=processes,
         overwrite=overwrite,
     )

@@ -46,5 +46,5 @@ def main(arguments: Sequence[str]) -> None:
             )
         print(f"  {counts['sequences']:,} sequences")
     if "validation" not in content["counts"]:
-        print("validation: none, and training needs some (--validation_share)")
+        print("validation: none, and training needs some (--validation_fraction)")
     print(f"vocabulary: {content['vocabulary_size']:,} tokens")

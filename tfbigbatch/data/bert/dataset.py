@@ -40,11 +40,11 @@ class BertRecords(RecordDataset):
       split: of the manifest.
       manifest: of the prepared folder.
       whole_word: mask the tokens of a word together; dynamic masking only.
-      masked_share: fraction of the tokens that are masked; dynamic masking only.
+      masked_fraction: fraction of the tokens that are masked; dynamic masking only.
       shuffle_window, **options: see `RecordDataset`.
 
     Raises:
-      ValueError: `masked_share` is out of range, or masks are asked for that the records do not have.
+      ValueError: `masked_fraction` is out of range, or masks are asked for that the records do not have.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class BertRecords(RecordDataset):
         manifest: Manifest,
         *,
         whole_word: bool = False,
-        masked_share: float = masking.MASKED_FRACTION,
+        masked_fraction: float = masking.MASKED_FRACTION,
         shuffle_window: int = 65536,
         **options: Any,
     ) -> None:
-        if not 0.0 < masked_share < 1.0:
-            raise InputError(f"masked_share={masked_share}: expected a fraction, above 0.0 and below 1.0.")
-        if manifest.masked and (whole_word or masked_share != masking.MASKED_FRACTION):
+        if not 0.0 < masked_fraction < 1.0:
+            raise InputError(f"masked_fraction={masked_fraction}: expected a fraction, above 0.0 and below 1.0.")
+        if manifest.masked and (whole_word or masked_fraction != masking.MASKED_FRACTION):
             raise InputError(
-                "whole_word and masked_share are of sets without masks; this one has them already. Prepare the text."
+                "whole_word and masked_fraction are of sets without masks; this one has them already. Prepare the text."
             )
         super().__init__(split, shuffle_window=shuffle_window, **options)
-        self._manifest, self._fraction = manifest, masked_share
+        self._manifest, self._fraction = manifest, masked_fraction
         self._continues = np.array(manifest.vocabulary.continues) if whole_word else None
 
     @property

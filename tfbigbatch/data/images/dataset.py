@@ -24,7 +24,7 @@ class ImageRecords(RecordDataset):
       manifest: Manifest of the prepared folder.
       image_size: height and width of the images, in pixels.
       min_area: see `jpeg.random_crops`.
-      central_share: the fraction of the shorter side that evaluation keeps, see `jpeg.centre_crops`.
+      central_fraction: the fraction of the shorter side that evaluation keeps, see `jpeg.centre_crops`.
       resizer: "tensorflow", or "opencv": up to a fifth less processor time a picture, and a pixel that may differ by
         one or two of 255. OpenCV is called through Python, so not on another host than Python's.
       shuffle_window, **options: see `RecordDataset`.
@@ -40,7 +40,7 @@ class ImageRecords(RecordDataset):
         *,
         image_size: int,
         min_area: float = 0.08,
-        central_share: float = 0.875,
+        central_fraction: float = 0.875,
         resizer: str = "tensorflow",
         shuffle_window: int = 8192,
         **options: Any,
@@ -50,7 +50,7 @@ class ImageRecords(RecordDataset):
         self._manifest = manifest
         self._size: dict[str, Any] = {"image_size": image_size, "resizer": resizer}
         self._min_area = min_area
-        self._central_fraction = central_share
+        self._central_fraction = central_fraction
 
     @property
     def contents(self) -> str:

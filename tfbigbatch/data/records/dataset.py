@@ -24,16 +24,16 @@ class SplitDataset(Dataset):
 
     Args:
       split: of the manifest.
-      max_bad_share: the largest fraction of the split's records that may be bad.
+      max_bad_fraction: the largest fraction of the split's records that may be bad.
       threads: of the private pool that makes examples; None for as many as the machine has cores.
 
     Attributes:
       bad: BadRecords of the split.
     """
 
-    def __init__(self, split: Split, *, max_bad_share: float = 0.0001, threads: int | None = None) -> None:
+    def __init__(self, split: Split, *, max_bad_fraction: float = 0.0001, threads: int | None = None) -> None:
         self._split, self._threads = split, threads or os.cpu_count()
-        self.bad = BadRecords(split, max_fraction=max_bad_share)
+        self.bad = BadRecords(split, max_fraction=max_bad_fraction)
         self.source = f"{os.path.dirname(split.files[0])}, {split.name}"
         self._options = tf.data.Options()
         self._options.threading.private_threadpool_size = self._threads

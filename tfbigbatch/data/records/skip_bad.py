@@ -27,7 +27,7 @@ class BadRecords:
 
     def __init__(self, split: Split, *, max_fraction: float) -> None:
         if not 0.0 <= max_fraction <= 1.0:
-            raise InputError(f"max_bad_share={max_fraction}: expected a fraction, from 0.0 to 1.0.")
+            raise InputError(f"max_bad_fraction={max_fraction}: expected a fraction, from 0.0 to 1.0.")
         self._split, self._max_fraction = split, max_fraction
         self._ends = np.cumsum(split.counts)
         self.numbers: set[int] = set()
@@ -74,8 +74,8 @@ class BadRecords:
             file, offset = self.locate(min(self.numbers))
             raise InputError(
                 f"{count:,} of the {self._split.examples:,} records of {self._split.name} cannot be read or "
-                f"decoded, more than the fraction max_bad_share={self._max_fraction} allows; the first is at byte "
-                f"{offset} of {file}. Prepare the dataset again, or raise max_bad_share."
+                f"decoded, more than the fraction max_bad_fraction={self._max_fraction} allows; the first is at byte "
+                f"{offset} of {file}. Prepare the dataset again, or raise max_bad_fraction."
             )
 
 

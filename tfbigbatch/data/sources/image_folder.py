@@ -32,16 +32,16 @@ class ImageFolder(ByIndex):
       images: the images of a split.
       names: of the classes, in the order of their numbers.
       image_size: pixels of a side.
-      max_bad_share: the largest fraction of the images that may be left out because they are bad, in [0, 1].
+      max_bad_fraction: the largest fraction of the images that may be left out because they are bad, in [0, 1].
 
     Raises:
       ValueError: more images are bad, which it names.
     """
 
     def __init__(
-        self, images: layouts.Images, names: Sequence[str], *, image_size: int, max_bad_share: float = 0.01
+        self, images: layouts.Images, names: Sequence[str], *, image_size: int, max_bad_fraction: float = 0.01
     ) -> None:
-        good = _good_images(images, max_bad_share)
+        good = _good_images(images, max_bad_fraction)
         folder = os.path.join(images.source, images.folder).rstrip("/")
         super().__init__(len(good), folder, classes=len(names))
         self.names = list(names)
@@ -55,18 +55,18 @@ class ImageFolder(ByIndex):
         return tf.ensure_shape(images, [indices.shape[0], side, side, 3]), tf.gather(self._labels, indices)
 
 
-def _good_images(images: layouts.Images, max_bad_share: float) -> np.ndarray:
+def _good_images(images: layouts.Images, max_bad_fraction: float) -> np.ndarray:
     """The indices of the images that can be decoded; logs the others."""
-    if not 0 <= max_bad_share <= 1:
-        raise InputError(f"max_bad_share={max_bad_share}; expected a fraction from 0 to 1.")
+    if not 0 <= max_bad_fraction <= 1:
+        raise InputError(f"max_bad_fraction={max_bad_fraction}; expected a fraction from 0 to 1.")
     with concurrent.futures.ThreadPoolExecutor(processes.cores()) as threads:
         reasons = list(threads.map(_reason, map(images.path, range(len(images.names)))))
     bad = [f"{name}: {reason}" for name, reason in zip(images.names, reasons) if reason]
-    if len(bad) > max_bad_share * len(reasons):
+    if len(bad) > max_bad_fraction * len(reasons):
         raise InputError(
-            f"{len(bad):,} of {len(reasons):,} images of {images.source} cannot be used, more than max_bad_share="
-            f"{max_bad_share:g} allows:\n  " + "\n  ".join(bad[:_NAMED]) + "\nRemove or replace them, or allow more "
-            "(data.max_bad_share)."
+            f"{len(bad):,} of {len(reasons):,} images of {images.source} cannot be used, more than max_bad_fraction="
+            f"{max_bad_fraction:g} allows:\n  " + "\n  ".join(bad[:_NAMED]) + "\nRemove or replace them, or allow more "
+            "(data.max_bad_fraction)."
         )
     for line in bad[:_NAMED]:
         logging.warning("%s: left out %s", images.source, line)
@@ -102,7 +102,7 @@ def decoded(encoded: tf.Tensor, image_size: int) -> tf.Tensor:
     return tf.image.resize_with_crop_or_pad(image, image_size, image_size)
 
 
-def splits(folder: str, image_size: int, max_bad_share: float = 0.01) -> dict[str, ImageFolder]:
+def splits(folder: str, image_size: int, max_bad_fraction: float = 0.01) -> dict[str, ImageFolder]:
     """The splits of a folder: of its folders 'train', 'validation' and 'test' where it has them, else all as 'train'.
 
     Raises:
@@ -112,6 +112,6 @@ def splits(folder: str, image_size: int, max_bad_share: float = 0.01) -> dict[st
     for reason, names in found.unused.items():
         logging.warning("%s: %d files are not used: %s; such as %s", folder, len(names), reason, names[0])
     return {
-        name: ImageFolder(images, found.classes, image_size=image_size, max_bad_share=max_bad_share)
+        name: ImageFolder(images, found.classes, image_size=image_size, max_bad_fraction=max_bad_fraction)
         for name, images in found.splits.items()
     }

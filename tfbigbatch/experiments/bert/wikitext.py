@@ -1,7 +1,7 @@
 """Small BERTs on WikiText-2 at batch 64: the small batch of the study of pretraining, and checkpoints to fine-tune.
 
     tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=32 \\
-      --max_predictions_per_seq=5 --validation_share=0.03 --output_dir=data/wikitext_1k_32
+      --max_predictions_per_seq=5 --validation_fraction=0.03 --output_dir=data/wikitext_1k_32
     tfbigbatch train --config=experiments/bert/wikitext.py --model_dir=runs/bert_wikitext \\
       --data_dir=data/wikitext_1k_32
 
@@ -20,7 +20,7 @@ bfloat16: on a CPU without instructions for it use --config.mixed_precision=floa
 longer than a sentence, and nine pairs in ten are of random sentences; next sentences are not learned (51%):
 
     tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --vocab_file=data/wikitext_1k_32/vocab.txt \\
-      --max_seq_length=128 --max_predictions_per_seq=20 --validation_share=0.03 --output_dir=data/wikitext_1k_128
+      --max_seq_length=128 --max_predictions_per_seq=20 --validation_fraction=0.03 --output_dir=data/wikitext_1k_128
     tfbigbatch train --config=experiments/bert/wikitext.py:128 --model_dir=runs/bert_wikitext_128 \\
       --data_dir=data/wikitext_1k_128 --config.model.init_checkpoint=runs/bert_wikitext
 
@@ -28,7 +28,7 @@ longer than a sentence, and nine pairs in ten are of random sentences; next sent
 tokens:
 
     tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=4096 --nonext_sentence \\
-      --max_seq_length=64 --max_predictions_per_seq=10 --validation_share=0.03 --output_dir=data/wikitext_4k_64
+      --max_seq_length=64 --max_predictions_per_seq=10 --validation_fraction=0.03 --output_dir=data/wikitext_4k_64
     tfbigbatch train --config=experiments/bert/wikitext.py:4k --model_dir=runs/bert_wikitext_4k \\
       --data_dir=data/wikitext_4k_64
 """

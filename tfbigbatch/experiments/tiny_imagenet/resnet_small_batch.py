@@ -15,9 +15,9 @@ def get_config() -> experiment.Config:
     config.model.image_size = 32
     config.model.width = 16
     config.data.min_area = 0.25
-    config.data.central_share = 1.0
+    config.data.central_fraction = 1.0
     # No record was bad as it was prepared.
-    config.data.max_bad_share = 0.0
+    config.data.max_bad_fraction = 0.0
 
     config.batch_size = 128
     config.duration = "60 epochs"

@@ -51,7 +51,7 @@ def small_shards(monkeypatch):
 
 
 def test_records_hold_the_text_as_it_is(tmp_path, small_shards):
-    folder, content, already = prepared(tmp_path, TEXT, validation_share=0.1)
+    folder, content, already = prepared(tmp_path, TEXT, validation_fraction=0.1)
     assert not already
     manifest = bert_manifest.load(folder)
     assert (manifest.masked, manifest.max_seq_length, manifest.next_sentence) == (False, 32, True)
@@ -94,16 +94,16 @@ def test_runs_hold_all_text_once(tmp_path):
 
 
 def test_the_files_are_the_same_for_any_number_of_processes_and_another_seed_gives_others(tmp_path, small_shards):
-    one, *_ = prepared(tmp_path, TEXT, name="one", validation_share=0.5)
-    two, *_ = prepared(tmp_path, TEXT, name="two", processes=2, validation_share=0.5)
-    other, *_ = prepared(tmp_path, TEXT, name="other", seed=1, validation_share=0.5)
+    one, *_ = prepared(tmp_path, TEXT, name="one", validation_fraction=0.5)
+    two, *_ = prepared(tmp_path, TEXT, name="two", processes=2, validation_fraction=0.5)
+    other, *_ = prepared(tmp_path, TEXT, name="other", seed=1, validation_fraction=0.5)
     assert digests(one) == digests(two) and len(digests(one)) == 9
     assert digests(other)["train-00001-of-00002"] != digests(one)["train-00001-of-00002"]
 
 
 def test_a_single_document_has_no_random_segments(tmp_path):
     text = "\n".join(bert_sets.document(1, 30))
-    folder, content, _ = prepared(tmp_path, text, validation_share=0.5)
+    folder, content, _ = prepared(tmp_path, text, validation_fraction=0.5)
     assert content["counts"]["train"]["random_next"] == 0 and list(content["counts"]) == ["train"]
     with pytest.raises(ValueError, match="gave no sequence to train on.*--nonext_sentence"):
         prepared(tmp_path, "the cat sat.\n", name="one")
@@ -115,7 +115,7 @@ def test_a_single_document_has_no_random_segments(tmp_path):
     "options, said",
     [
         ({"vocab_file": None}, "either --vocab_file=FILE or --train_vocab_size"),
-        ({"validation_share": 1.0}, "--validation_share=1.0: expected 0 to less than 1"),
+        ({"validation_fraction": 1.0}, "--validation_fraction=1.0: expected 0 to less than 1"),
     ],
 )
 def test_options_are_checked(options, said):
@@ -135,7 +135,7 @@ def test_a_vocabulary_is_learnt_from_the_text(tmp_path):
     pytest.importorskip("tokenizers")
     source = tmp_path / "text.txt"
     source.write_text(TEXT, encoding="utf-8")
-    options = Options(**SHORT, train_vocab_size=120, validation_share=0.1)
+    options = Options(**SHORT, train_vocab_size=120, validation_fraction=0.1)
     prepare.prepare(str(source), str(tmp_path / "out"), options)
     vocabulary = bert_manifest.load(str(tmp_path / "out")).vocabulary
     assert vocabulary.tokens[:5] == wordpiece.SPECIAL and 40 < len(vocabulary) <= 120
@@ -168,7 +168,7 @@ def test_the_counts_of_tokens_are_those_of_the_datasets_targets(tmp_path):
     folder, *_ = prepared(tmp_path, plain(12), max_predictions_per_seq=32)
     manifest = bert_manifest.load(folder)
     # Every token that can be masked is.
-    data = BertRecords(manifest.splits["train"], manifest, masked_share=0.999)
+    data = BertRecords(manifest.splits["train"], manifest, masked_fraction=0.999)
     batches = data.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=len(data))
     _, labels, weights = next(iter(batches))
     targets = labels["masked_lm"].numpy()[weights["masked_lm"].numpy() > 0]

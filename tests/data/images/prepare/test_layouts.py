@@ -32,7 +32,7 @@ def test_folders_of_classes(tmp_path, validation):
     junk = ("__MACOSX/train/._x.jpg", ".ipynb_checkpoints/x.jpg", "train/.DS_Store", "train/.hidden/x.jpg")
     files = {**files_of("train", 3), **files_of(validation, 2), **files_of("test", 1)}
     others = {"README.txt": b"x", "train/a.tif": b"x", "x/a.JPG": b"x", "train/stray.jpg": b"x"}
-    found = find(write_folder(tmp_path, {**files, **others, **dict.fromkeys(junk, b"x")}), validation_share=0.1)
+    found = find(write_folder(tmp_path, {**files, **others, **dict.fromkeys(junk, b"x")}), validation_fraction=0.1)
     assert found.classes == CLASSES
     assert found.layout == f"train/, {validation}/, test/ by class"
     for split, folder in (("train", "train"), ("validation", validation), ("test", "test")):
@@ -46,7 +46,7 @@ def test_folders_of_classes(tmp_path, validation):
 
 
 def test_classes_without_a_folder_train(tmp_path):
-    found = find(write_folder(tmp_path, {k[6:]: v for k, v in files_of("train", 10).items()}), validation_share=0.1)
+    found = find(write_folder(tmp_path, {k[6:]: v for k, v in files_of("train", 10).items()}), validation_fraction=0.1)
     assert found.classes == CLASSES and [len(images.labels) for images in found.splits.values()] == [27, 3]
 
 
@@ -74,17 +74,17 @@ def test_imagenets_unpacked_tars_with_a_list_of_labels(tmp_path, named):
 
 def test_the_same_images_of_each_class_are_held_out_every_time(tmp_path):
     source = write_folder(tmp_path, {**files_of("train", 20), "train/one/a.jpg": encoded(), "train/two/a.jpg": b""})
-    first, again, other = (find(source, validation_share=0.25, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (find(source, validation_fraction=0.25, seed=seed) for seed in (0, 0, 1))
     assert [np.bincount(images.labels).tolist() for images in first.splits.values()] == [[15, 15, 15, 1, 1], [5, 5, 5]]
     names = [set(found.splits["validation"].names) for found in (first, again, other)]
     assert names[0] == names[1] != names[2]
     assert not names[0] & set(first.splits["train"].names)
     # One at least.
-    few = find(source, validation_share=0.01).splits["validation"]
+    few = find(source, validation_fraction=0.01).splits["validation"]
     assert np.bincount(few.labels).tolist() == [1, 1, 1]
     alone = {f"train/{name}/a.jpg": encoded() for name in ("one", "two")}
-    with pytest.raises(ValueError, match="Each class has one image, .* --validation_share=0 holds out none"):
-        find(write_folder(tmp_path / "alone", alone), validation_share=0.5)
+    with pytest.raises(ValueError, match="Each class has one image, .* --validation_fraction=0 holds out none"):
+        find(write_folder(tmp_path / "alone", alone), validation_fraction=0.5)
 
 
 def lists(text):

@@ -82,7 +82,7 @@ ODD = {
 
 def test_bad_images_are_named_with_their_reasons_and_odd_ones_put_right(source, tmp_path):
     write_folder(source, {**BROKEN, **ODD})
-    content, _ = prepared(source, tmp_path / "out", max_bad_share=0.1)
+    content, _ = prepared(source, tmp_path / "out", max_bad_fraction=0.1)
     assert [image["name"] for image in content["left_out"]] == sorted(BROKEN)
     reasons = {os.path.basename(image["name"]): image["reason"] for image in content["left_out"] + content["fixed"]}
     assert reasons["empty.jpg"] == "empty: 0 bytes" and "truncated" in reasons["cut.JPEG"]
@@ -98,12 +98,13 @@ def test_bad_images_are_named_with_their_reasons_and_odd_ones_put_right(source, 
 def test_too_many_bad_images_fail_the_run_with_all_their_names(source, tmp_path):
     write_folder(source, BROKEN)
     with pytest.raises(
-        ValueError, match=r"(?s)4 of 46 images cannot be used.*--max_bad_share=0.01.*empty.jpg: empty.*page.jpeg: not"
+        ValueError,
+        match=r"(?s)4 of 46 images cannot be used.*--max_bad_fraction=0.01.*empty.jpg: empty.*page.jpeg: not",
     ):
         prepared(source, tmp_path / "out")
     assert not (tmp_path / "out" / "manifest.json").exists()
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("train-*")}
-    content, already = prepared(source, tmp_path / "out", max_bad_share=0.1)
+    content, already = prepared(source, tmp_path / "out", max_bad_fraction=0.1)
     assert not already and len(content["left_out"]) == 4 and len(times) == 4
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
@@ -149,7 +150,7 @@ def test_a_stop_between_shards_leaves_whole_ones_and_the_rest_follows(source, tm
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({"validation_share": 1.0}, "--validation_share=1.0: expected 0 to less than 1"),
+        ({"validation_fraction": 1.0}, "--validation_fraction=1.0: expected 0 to less than 1"),
         ({"max_side": 320, "quality": 101}, "--quality=101: expected 1 to 100"),
         ({"shards": {"train": 31}}, "--shards=train:31: expected 1 to 30, its images"),
     ],
@@ -200,5 +201,5 @@ def test_a_full_disk_is_told_and_leaves_no_half_shard(tmp_path, small_disk):
     large = encoded(PIL.Image.fromarray(noise), quality=100)
     source = write_folder(tmp_path / "set", {f"train/{c}/{n}.jpg": large for c in CLASSES for n in range(2)})
     with pytest.raises(ValueError, match="train-00000-of-00001 cannot be written: No space left"):
-        prepared(source, small_disk / "out", shards={}, validation_share=0)
+        prepared(source, small_disk / "out", shards={}, validation_fraction=0)
     assert os.listdir(small_disk / "out") == [PROGRESS]

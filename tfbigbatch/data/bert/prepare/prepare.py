@@ -59,7 +59,7 @@ class Options:
         True, "Write pairs of segments with a next-sentence label; otherwise spans of one document."
     )
     lower_case: bool = option(True, "Lower-case the text and strip accents, as for uncased models.")
-    validation_share: float | None = option(
+    validation_fraction: float | None = option(
         None,
         "Fraction of the documents to hold out for validation, which training needs; 0 for none. "
         "Default: a hundredth of them, ten documents at least and a tenth at most.",
@@ -78,7 +78,7 @@ class Options:
                 "train_vocab_size": ((self.train_vocab_size or 100) >= 100, "100 or more"),
                 "max_seq_length": (self.max_seq_length >= _SHORTEST, f"{_SHORTEST} or more"),
                 "max_predictions_per_seq": (predictions, f"1 to --max_seq_length={self.max_seq_length}"),
-                "validation_share": (0 <= (self.validation_share or 0.0) < 1, "0 to less than 1"),
+                "validation_fraction": (0 <= (self.validation_fraction or 0.0) < 1, "0 to less than 1"),
             },
         )
 
@@ -137,7 +137,7 @@ class Text(TextPreparation):
             f"{len(self.paths):,} files, {int(documents.length.sum()) / 1e6:,.1f} MB; {len(planned):,} shards"
         )
         say(
-            f"validation: {held.sum():,} of {len(held):,} documents (--validation_share={held.mean():.2g}); training "
+            f"validation: {held.sum():,} of {len(held):,} documents (--validation_fraction={held.mean():.2g}); training "
             "needs some, and documents are separated by blank lines"
         )
         return planned
@@ -168,7 +168,7 @@ def held_out(count: int, options: Options) -> np.ndarray:
     By default a hundredth, ten at least and a tenth at most: one would do for masked words, but the wrong next
     sentences are from the other documents of a split. At least one of two if the fraction is not 0.
     """
-    held, fraction = np.zeros(count, bool), options.validation_share
+    held, fraction = np.zeros(count, bool), options.validation_fraction
     size = max(round(0.01 * count), min(10, count // 10)) if fraction is None else round(fraction * count)
     if fraction != 0 and count > 1:
         size = min(max(1, size), count - 1)

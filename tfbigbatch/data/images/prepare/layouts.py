@@ -77,14 +77,16 @@ class Source:
     unused: dict[str, list[str]]
 
 
-def find(source: str, *, validation_labels: str | None = None, validation_share: float = 0.0, seed: int = 0) -> Source:
+def find(
+    source: str, *, validation_labels: str | None = None, validation_fraction: float = 0.0, seed: int = 0
+) -> Source:
     """Finds the images at a path.
 
     Args:
       source: a folder, in a layout of UNDERSTOOD except TFRecords.
       validation_labels: path of a file of the validation images' classes, see `labels_of`; None where their folders or
         val_annotations.txt tell.
-      validation_share: fraction of each class's images that is held out where the source has no validation images:
+      validation_fraction: fraction of each class's images that is held out where the source has no validation images:
         one image or more, and never all; 0 for none.
       seed: of the choice of held-out images.
 
@@ -121,8 +123,8 @@ def find(source: str, *, validation_labels: str | None = None, validation_share:
             labels = _numbered(by_folder, names, numbers, "its folder")
         sizes = np.array([files[folder + name] for name in names], np.int64)
         splits[split] = Images(source, folder, names, sizes, labels)
-    if "validation" not in splits and validation_share:
-        splits |= _held_out(splits["train"], len(classes), validation_share, seed)
+    if "validation" not in splits and validation_fraction:
+        splits |= _held_out(splits["train"], len(classes), validation_fraction, seed)
     return Source(f"{', '.join(folder or 'images' for folder in folders.values())} by class", classes, splits, unused)
 
 
@@ -221,7 +223,9 @@ def _held_out(train: Images, classes: int, fraction: float, seed: int) -> dict[s
     counts = np.bincount(train.labels, minlength=classes)
     left = np.minimum(np.maximum((counts * fraction + 0.5).astype(np.int64), 1), counts - 1)
     if not left.any():
-        raise InputError("Each class has one image, so that none can be held out: --validation_share=0 holds out none.")
+        raise InputError(
+            "Each class has one image, so that none can be held out: --validation_fraction=0 holds out none."
+        )
     held = np.zeros(len(train.labels), bool)
     for index in order(train.names, seed, "held out"):
         label = train.labels[index]

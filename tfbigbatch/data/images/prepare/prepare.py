@@ -36,7 +36,7 @@ class Options:
     validation_labels: str | None = option(
         None, "File of the validation images' classes: one a line in the order of the image names, or NAME CLASS lines."
     )
-    validation_share: float = option(
+    validation_fraction: float = option(
         0.1, "Fraction of each class, one image or more, to hold out where there are no validation images; 0 for none."
     )
     shards: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -45,7 +45,7 @@ class Options:
     )
     quality: int = option(check.QUALITY, "Quality of the JPEGs that --max_side makes, 1 to 100.")
     seed: int = option(0, "Seed of the order of the images and of the held-out fraction.")
-    max_bad_share: float = option(0.01, "Fail if a larger fraction of the images has to be left out.")
+    max_bad_fraction: float = option(0.01, "Fail if a larger fraction of the images has to be left out.")
     processes: int = 1
     overwrite: bool = False
 
@@ -53,10 +53,10 @@ class Options:
         preparation.check_options(
             self,
             {
-                "validation_share": (0 <= self.validation_share < 1, "0 to less than 1"),
+                "validation_fraction": (0 <= self.validation_fraction < 1, "0 to less than 1"),
                 "max_side": (self.max_side is None or self.max_side >= 1, "1 or more"),
                 "quality": (1 <= self.quality <= 100, "1 to 100"),
-                "max_bad_share": (0 <= self.max_bad_share <= 1, "0 to 1"),
+                "max_bad_fraction": (0 <= self.max_bad_fraction <= 1, "0 to 1"),
                 "processes": (self.processes >= 1, "1 or more"),
             },
         )
@@ -166,13 +166,13 @@ class Conversion(preparation.Preparation):
         self._found = found = layouts.find(
             source,
             validation_labels=options.validation_labels,
-            validation_share=options.validation_share,
+            validation_fraction=options.validation_fraction,
             seed=options.seed,
         )
         self._shards = plan(found, folder, options)
         totals = {shard.split: shard.total for shard in self._shards}
         self.splits = tuple(totals)
-        kept = {name: getattr(options, name) for name in ("seed", "validation_share", "max_side", "quality")}
+        kept = {name: getattr(options, name) for name in ("seed", "validation_fraction", "max_side", "quality")}
         kept["shards"] = totals
         rows = (
             (split, *row)
@@ -203,11 +203,11 @@ class Conversion(preparation.Preparation):
             sorted((image for record in results.values() for image in record[kind]), key=lambda image: image["name"])
             for kind in ("fixed", "left_out")
         )
-        total, most = sum(map(self.size, self._shards)), self._options.max_bad_share
+        total, most = sum(map(self.size, self._shards)), self._options.max_bad_fraction
         if len(left_out) > most * total:
             shown = "\n".join(f"  {bad['name']}: {bad['reason']}" for bad in left_out[:_NAMED])
             raise InputError(
-                f"{len(left_out):,} of {total:,} images cannot be used, more than --max_bad_share={most} allows. The "
+                f"{len(left_out):,} of {total:,} images cannot be used, more than --max_bad_fraction={most} allows. The "
                 f"first:\n{shown}\nFix the source, or allow more: finished work is kept."
             )
         splits, max_side = shards.splits_of(results), self._options.max_side
