@@ -16,8 +16,7 @@ class LazyNames:
     Args:
       package: its dotted name.
       homes: the submodule of `package` that defines each name, or its full dotted name.
-      for_keras: names defined in its modules `keras2` and `keras3`, which are attributes too; resolved for the
-        `tf.keras` in use.
+      for_keras: names of its modules `keras2` and `keras3`, which are attributes too; for the `tf.keras` in use.
     """
 
     def __init__(self, package: str, homes: Mapping[str, str], for_keras: Iterable[str] = ()) -> None:
