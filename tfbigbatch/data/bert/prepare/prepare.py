@@ -137,8 +137,8 @@ class Text(TextPreparation):
             f"{len(self.paths):,} files, {int(documents.length.sum()) / 1e6:,.1f} MB; {len(planned):,} shards"
         )
         say(
-            f"validation: {held.sum():,} of {len(held):,} documents (--validation_fraction={held.mean():.2g}); training "
-            "needs some, and documents are separated by blank lines"
+            f"validation: {held.sum():,} of {len(held):,} documents (--validation_fraction={held.mean():.2g}); "
+            "training needs some, and documents are separated by blank lines"
         )
         return planned
 

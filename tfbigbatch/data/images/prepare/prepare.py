@@ -207,8 +207,8 @@ class Conversion(preparation.Preparation):
         if len(left_out) > most * total:
             shown = "\n".join(f"  {bad['name']}: {bad['reason']}" for bad in left_out[:_NAMED])
             raise InputError(
-                f"{len(left_out):,} of {total:,} images cannot be used, more than --max_bad_fraction={most} allows. The "
-                f"first:\n{shown}\nFix the source, or allow more: finished work is kept."
+                f"{len(left_out):,} of {total:,} images cannot be used, more than --max_bad_fraction={most} allows. "
+                f"The first:\n{shown}\nFix the source, or allow more: finished work is kept."
             )
         splits, max_side = shards.splits_of(results), self._options.max_side
         manifest = image_manifest.Manifest(self._found.classes, IMAGE_KEY, LABEL_KEY, LABEL_OFFSET, splits, max_side)
