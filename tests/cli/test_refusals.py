@@ -44,7 +44,7 @@ REFUSED = [
     ("report", "{tmp}", "holds no run directory"),
     ("report", "nowhere", "nowhere does not exist; expected a run directory"),
     ("report", "{tmp}/file", "file is a file; expected a run directory"),
-    ("critical-batch", "nowhere --model_dir=a --results={tmp}/b", "RUN_DIR nowhere holds no run"),
+    ("critical-batch", "nowhere --model_dir=a --results={tmp}/b", "nowhere holds no run"),
     ("advise", "--config=digits/lstm_smal", "Did you mean 'digits/lstm_small_batch'"),
     ("advise", f"{LEGW} --batch_size=many", "--batch_size=many"),
     ("advise", f"{LEGW} --init_from=nowhere", "--init_from=nowhere: no checkpoint is there"),

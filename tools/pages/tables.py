@@ -54,11 +54,17 @@ def _lines(asked: str) -> list[str]:
     if unknown := set(options) - OPTIONS:
         raise ValueError(f"table {asked!r} has the options {sorted(unknown)}; expected some of {sorted(OPTIONS)}")
     if path == "headline":
-        return headline.table(options.get("folder", "")).markdown(padded=False)
+        return _unpadded(headline.table(options.get("folder", "")))
     if path in ("keras_own", "tpu"):
-        return {"keras_own": keras_own, "tpu": tpu}[path].table().markdown(padded=False)
+        return _unpadded({"keras_own": keras_own, "tpu": tpu}[path].table())
     table = _side_by_side if "columns" in options else _table
-    return table(_chosen(path, options), options).markdown(padded=False)
+    return _unpadded(table(_chosen(path, options), options))
+
+
+def _unpadded(table: Table) -> list[str]:
+    """Markdown without spaces that align it: one row changed is one line changed."""
+    rule = "".join("---|" if heading in table.texts else "---:|" for heading in table.headings)
+    return [f"| {' | '.join(line)} |" if line else f"|{rule}" for line in (table.headings, (), *table.rows)]
 
 
 def _chosen(path: str, options: dict[str, str]) -> list[Row]:
