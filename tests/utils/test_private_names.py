@@ -119,6 +119,11 @@ def test_a_class_has_them(name):
     assert not missing(holder, private_names.CLASSES[name])
 
 
+def test_hooks_that_do_nothing_have_the_mark_of_callbacks_base():
+    for each in (keras, tf_keras):
+        assert each.callbacks.Callback().on_train_batch_end._is_default
+
+
 def test_each_class_is_looked_at():
     assert set(private_names.CLASSES) == {*INSTANCES, "keras.Variable"}
 
@@ -162,6 +167,8 @@ def test_what_is_imported_is_listed():
             if isinstance(node, ast.ImportFrom) and node.module:
                 if node.module.startswith(("tensorflow.python", "tensorflow.compiler")) or ".src" in node.module:
                     modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("importlib.import_module('keras."):
+                modules[node.targets[0].id] = node.value.args[0].value
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
                 used[modules[node.value.id]].add(node.attr)
