@@ -204,6 +204,16 @@ def account(name: str, unit: str, read: int, left_out: Mapping[str, int]) -> str
     return f"{said}; left out: {reasons}" if reasons else said
 
 
+def check_outside(source: str, folder: str) -> None:
+    """Raises ValueError for a prepared folder in its source."""
+    outer, inner = os.path.realpath(source), os.path.realpath(folder)
+    if os.path.commonpath([outer, inner]) == outer:
+        raise InputError(
+            f"--output_dir={folder} lies in --source={source}: what is prepared would be taken for a part of the source "
+            "the next time. Choose a folder outside of it."
+        )
+
+
 def is_hidden(name: str) -> bool:
     """True for a path within a source that is not meant as data: hidden, or of what macOS adds to archives."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))

@@ -109,6 +109,8 @@ def test_a_single_document_has_no_random_segments(tmp_path):
         prepared(tmp_path, "the cat sat.\n", name="one")
     with pytest.raises(ValueError, match="has no text"):
         prepared(tmp_path, " \n\n", name="none")
+    with pytest.raises(ValueError, match="lies in --source="):
+        prepare.prepare(str(tmp_path), str(tmp_path / "in"), Options(vocab_file="x"))
 
 
 @pytest.mark.parametrize(

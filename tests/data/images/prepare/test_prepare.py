@@ -203,3 +203,8 @@ def test_a_full_disk_is_told_and_leaves_no_half_shard(tmp_path, small_disk):
     with pytest.raises(ValueError, match="train-00000-of-00001 cannot be written: No space left"):
         prepared(source, small_disk / "out", shards={}, validation_fraction=0)
     assert os.listdir(small_disk / "out") == [PROGRESS]
+
+
+def test_a_prepared_folder_within_its_source_is_refused(source):
+    with pytest.raises(ValueError, match="lies in --source="):
+        prepared(source, os.path.join(source, "out"))

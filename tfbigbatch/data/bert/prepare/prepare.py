@@ -98,6 +98,7 @@ def prepare(
     if records:
         job = existing.Indexing(source, records, options.vocab_file)
         return preparation.prepare(job, output_dir, processes=options.processes, overwrite=options.overwrite, say=say)
+    preparation.check_outside(source, output_dir)
     return Text(source, options).prepare(output_dir, say)
 
 

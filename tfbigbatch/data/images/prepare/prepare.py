@@ -74,6 +74,7 @@ def prepare(
     job: preparation.Preparation
     records = existing.find(source)
     if records is None:
+        preparation.check_outside(source, output_dir)
         job = Conversion(source, output_dir, options)
     else:
         given = [name for name in ("validation_labels", "shards", "max_side") if getattr(options, name)]
