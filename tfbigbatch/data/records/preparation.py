@@ -209,8 +209,8 @@ def check_outside(source: str, folder: str) -> None:
     outer, inner = os.path.realpath(source), os.path.realpath(folder)
     if os.path.commonpath([outer, inner]) == outer:
         raise InputError(
-            f"--output_dir={folder} lies in --source={source}: what is prepared would be taken for a part of the source "
-            "the next time. Choose a folder outside of it."
+            f"--output_dir={folder} lies in --source={source}: what is prepared would be taken for a part of the "
+            "source the next time. Choose a folder outside of it."
         )
 
 
