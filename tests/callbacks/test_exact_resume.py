@@ -14,6 +14,7 @@ from tests.helpers import preloaded, resumed_fit
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
 from tests.helpers.resumed_fit import STEPS, Killed, die_at, raise_killed, train
 from tfbigbatch.callbacks import ExactResume
+from tfbigbatch.callbacks.streams import ReadAgainStream
 
 PROGRAM = "tests.helpers.resumed_fit"
 # Where a training is interrupted: a hook, and which call of it.
@@ -328,3 +329,18 @@ def test_other_forms_of_training(keras_version, form, kind, tmp_path):
     whole = fit("whole")
     fit("killed", lambda *arguments, **named: interrupted(*arguments, "on_train_batch_end", count, **named))
     assert_same(fit("killed"), whole)
+
+
+@pytest.mark.parametrize("looked", [0, 1, 4])
+@pytest.mark.parametrize("position", [2, 8])
+def test_batches_that_keras_looks_at_before_it_begins_are_of_the_first_epoch(looked, position, tmp_path):
+    def made():
+        return ReadAgainStream(tf.data.Dataset.range(6).shuffle(6, seed=1).batch(1), steps_per_epoch=6)
+
+    first, again, saved = made(), made(), str(tmp_path / "stream")
+    order = [int(first.at(number)[0]) for number in range(18)]
+    first.save(position, saved)
+    for number in range(looked):
+        again.at(number)
+    again.begin(position, saved)
+    assert [int(again.at(number)[0]) for number in range(position, 18)] == order[position:]

@@ -132,13 +132,18 @@ class ReadAgainStream(Stream):
         super().__init__(steps_per_epoch)
         self._pipeline = pipeline
         self._iterator: Any = None
-        self._made = 0
+        # Iterators so far, and the batches that the latest has given.
+        self._made = self._given = 0
 
     def save(self, position: int, prefix: str) -> None:
         files.write_json(f"{prefix}.json", {"next": digest(self.at(position))})
 
     def begin(self, position: int, saved: str | None) -> None:
+        looked_at = self._held
         super().begin(position, saved)
+        if self._made == 1 and self._given > position and position in looked_at:
+            # Keras has looked beyond the position before it began; what the iterator has given comes once.
+            self._held, self._next = {each: looked_at[each] for each in range(position, self._given)}, self._given
         if saved is None or not position:
             return
         if files.read_json_dictionary(f"{saved}.json").get("next") != digest(self.at(position)):
@@ -150,24 +155,29 @@ class ReadAgainStream(Stream):
 
     def _open(self, saved: str | None) -> None:
         epoch, step = divmod(self._next, self.steps_per_epoch)
-        # Shuffles count the iterators of a pipeline.
+        # Shuffles count the iterators of a pipeline; the first is there already where Keras looks at a batch before it
+        # begins.
         for _ in range(self._made, epoch):
             self._next_epoch()
             next(self._iterator)
-        self._iterator = None
-        if step:
+        if self._made != epoch + 1:
+            self._iterator = None
+            if not step:
+                return
             self._next_epoch()
-            for _ in range(step):
-                next(self._iterator)
+        for _ in range(self._given, step):
+            next(self._iterator)
+        self._given = max(self._given, step)
 
     def _next_epoch(self) -> None:
         with tf.device("CPU:0"):
             self._iterator = iter(self._pipeline)
-        self._made += 1
+        self._made, self._given = self._made + 1, 0
 
     def _read(self, number: int) -> list[tf.Tensor]:
         if self._iterator is None or number % self.steps_per_epoch == 0:
             self._next_epoch()
+        self._given += 1
         return _next_of(self._iterator, number, self.steps_per_epoch)
 
 
