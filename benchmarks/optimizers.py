@@ -46,7 +46,7 @@ RULES = {
 
 
 class Contender(NamedTuple):
-    """A key of RULES, what makes the optimizer (ImportError without its package), and whose variables it takes."""
+    """An optimizer to time: its key of RULES, its constructor (ImportError without the package), its Keras."""
 
     rule: str
     make: Callable[[], Any]

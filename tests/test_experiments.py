@@ -60,7 +60,7 @@ def traced(monkeypatch):
 def test_it_smokes_and_resumes(name, tmp_path, capsys, traced):
     config = experiment.load(name)
     experiment.quick(config)
-    # Simulated workers are logical CPUs, of which this process has so many.
+    # The tests have LOGICAL_CPUS devices to simulate workers on.
     config.simulated_replicas = min(config.simulated_replicas, LOGICAL_CPUS)
     result = train.run_on_made_up_data(config, model_dir=str(tmp_path))
     assert result["status"] == "done" and result["step"] == 8 and result["metrics"]

@@ -1,7 +1,7 @@
 """Weights after twenty steps of every option of the optimizers, recorded; a change of the code may not change them.
 
     python -m tests.recorded.optimizers [SETTING ...]            # compares, and says what differs by how much
-    python -m tests.recorded.optimizers --write [SETTING ...]    # records anew
+    python -m tests.recorded.optimizers --write [SETTING ...]    # replaces the recorded weights
 
 On one device the weights are the recorded ones bit for bit, on the processor that recorded them; on replicas, where
 sums are of any order, to rounding.

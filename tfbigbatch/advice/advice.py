@@ -63,7 +63,7 @@ class Suggestion:
 
     Attributes:
       batch_size: examples in one step.
-      rule: of `scaling.RULES`; 'none' with another optimizer than the tuned one, whose learning rate is no scaled one.
+      rule: the scaling rule, a name of `scaling.RULES`; 'none' if the optimizer is not the tuned one.
       learning_rate: the peak.
       learning_rate_low, learning_rate_high: where the best one is likely to be.
       tuned_learning_rate: what the rule starts from, the tuned recipe's or a lower one: `schedule.learning_rate`.

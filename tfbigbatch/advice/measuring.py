@@ -55,7 +55,7 @@ def measured(
       gradients: arguments of `GradientNoiseScale`: where its gradients are from.
       batches: from a batch size and a number to a dataset of so many batches.
       largest: the largest batch size there can be.
-      model_at: from a batch size to the model whose steps are timed.
+      model_at: function of a batch size that returns the model to time.
       seconds: about how long all may take.
       began: when this time began, by `time.perf_counter`.
       say: called with lines of progress.

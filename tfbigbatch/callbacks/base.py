@@ -1,4 +1,4 @@
-"""Base of callbacks that `fit` of Keras 2 and of Keras 3 takes alike."""
+"""The base class of callbacks for `fit` of Keras 2 and Keras 3."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfbigbatch import keras_version
 
 
 class _Nothing:
-    """A hook that does nothing, with Keras' mark of one: no step has to wait for logs that nobody reads."""
+    """The default hook: does nothing. Keras' mark spares a wait for logs after each step."""
 
     _is_default = True
 

@@ -180,7 +180,7 @@ class TextPreparation(preparation.Preparation):
     """The preparation of texts in shards of ids. A subclass sets the class attributes.
 
     Args:
-      source: path, whose name is the source's.
+      source: path of the texts; its last part names the source in the manifest.
       options: dataclass of flags, with `processes`, `overwrite` and `given`.
       names, paths: of the texts.
       contents: what else the result depends on; JSON.

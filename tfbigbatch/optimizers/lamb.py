@@ -123,7 +123,14 @@ class LambOfVectors:
         return False
 
     def _of_vectors(self) -> LAMB:
-        return LAMB(self.beta_1, self.beta_2, self.epsilon, True, None, False)
+        return LAMB(
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+            bias_correction=True,
+            trust_ratio_bounds=None,
+            pre_normalize=False,
+        )
 
     def _options_of_vectors(self, options: dict[str, Any]) -> dict[str, Any]:
         learning_rate = self.vector_learning_rate_ratio * options["learning_rate"]

@@ -10,7 +10,7 @@ _SIZES = {"train": 64, "test": 20}
 
 
 def train_and_test(shape: tuple[int, ...], classes: int, brightest: int, name: str) -> tuple[Arrays, Arrays]:
-    """(train, test): 64 and 20 random images, uint8 in [0, brightest], whose brightness depends on their label."""
+    """(train, test) of 64 and 20 random images, uint8 in [0, brightest]; the brightness depends on the label."""
 
     def images(size: int, source: str) -> Arrays:
         random = np.random.RandomState(0)

@@ -53,7 +53,7 @@ class Corpus:
 
 
 def fake() -> Corpus:
-    """A corpus of 12 words, most of which the one before predicts: 2,000, 300 and 250 tokens."""
+    """A corpus of 12 words, 2,000, 300 and 250 tokens; most words can be predicted from the one before."""
     random, parts = np.random.RandomState(0), []
     for size in (2000, 300, 250):
         steps = np.where(random.rand(size) < 0.8, 1, random.randint(0, 12, size))

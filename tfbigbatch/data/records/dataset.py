@@ -49,7 +49,7 @@ class SplitDataset(Dataset):
 
 
 class RecordDataset(SplitDataset):
-    """A split of which records are shuffled by chunks and windows. A subclass defines `examples` and `contents`.
+    """A split shuffled in chunks and windows. A subclass defines `examples` and `contents`.
 
     Args:
       split, **options: see `SplitDataset`.

@@ -218,7 +218,7 @@ def _records(
 
 @functools.lru_cache(1)
 def _tokenizer(path: str, lower_case: bool) -> Tokenizer:
-    """The tokenizer, whose cache of words a process keeps over shards. The path tells the content."""
+    """The tokenizer of a vocabulary file, cached so that a process keeps its table of words from shard to shard."""
     return Tokenizer(Vocabulary.load(path), lower_case)
 
 
