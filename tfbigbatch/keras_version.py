@@ -9,9 +9,8 @@ from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
 
-# Value of a `keras=` argument: the package of that Keras, and the name of our modules for it.
+# Value of a `keras=` argument: the package of that Keras.
 PACKAGES = {"tf_keras": "tf_keras", "keras3": "keras"}
-MODULES = {"tf_keras": "keras2", "keras3": "keras3"}
 
 
 def resolve(keras: str | None = None) -> str:
@@ -31,8 +30,8 @@ def resolve(keras: str | None = None) -> str:
 
 
 def module_for(package: str, keras: str | None = None) -> types.ModuleType:
-    """The `keras2` or `keras3` module of `package` ('tfbigbatch.optimizers', ...)."""
-    return importlib.import_module(f"{package}.{MODULES[resolve(keras)]}")
+    """`tfbigbatch.keras2`, or the `keras3` module of `package` ('tfbigbatch.optimizers', ...)."""
+    return importlib.import_module("tfbigbatch.keras2" if resolve(keras) == "tf_keras" else f"{package}.keras3")
 
 
 def keras_package(keras: str | None = None) -> types.ModuleType:

@@ -11,7 +11,7 @@ from ml_collections import ConfigDict, config_flags
 
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.optimizers import arguments as argument_tables
+from tfbigbatch.optimizers import aliases
 from tfbigbatch.optimizers import registry
 
 # They decide which other fields there are, so they are set before these.
@@ -166,7 +166,7 @@ def _set_of_optimizer(config: ConfigDict, field: str, text: str) -> None:
         raise InputError(f"{at}: the learning rate is the schedule's, --config.schedule.learning_rate={text}.")
     if field not in known:
         known.pop("learning_rate", None)
-        raise argument_tables.unknown(f"{at}: optimizer {optimizer!r}", field, value, known)
+        raise aliases.unknown(f"{at}: optimizer {optimizer!r}", field, value, known)
     if isinstance(value, dict) and isinstance(known[field], tuple):
         # The names in a config's own dictionaries have no dots.
         value = tuple(value.items())

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers.ops import of
 from tfbigbatch.utils import arguments
 
 
@@ -37,6 +36,8 @@ class AccumulationSchedule:
 
     def __call__(self, step: Any) -> Any:
         """The micro-batches of an optimizer step, counted from 0: an integer tensor of the shape of `step`."""
+        from tfbigbatch.optimizers.rule import of  # Which imports this module.
+
         ops = of(step)
         step = ops.cast(step, ops.INTEGER)
         count = ops.zeros_like(step) + self.micro_batches[0]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from tfbigbatch.optimizers.matrices import MatrixView
-from tfbigbatch.optimizers.ops import Tensor, of
+from tfbigbatch.optimizers.rule import Tensor, of
 
 Shape = tuple[int, ...]
 # A variable with more axes after merging has its first ones merged all the same.

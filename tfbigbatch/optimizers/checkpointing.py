@@ -51,11 +51,12 @@ def restore_from_saved_model(model: Any, path: str) -> None:
 
 
 class SavedByName:
-    """Mixed into an optimizer with a `named_state` and an `updater`: how TensorFlow and Keras save and load it."""
+    """Mixed into an optimizer with a `named_state` and a `_place`: how TensorFlow and Keras save and load it."""
 
     named_state: NamedState
-    updater: Any
     variables: Any
+    _place: Any
+    _has_foreign_state = False
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         if save_type == "checkpoint":
@@ -64,23 +65,31 @@ class SavedByName:
 
     def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
         # Keras' own optimizers have their state under '_variables'. The base class' constructor calls this too.
-        updater = vars(self).get("updater")
-        if updater is not None and name in ("_variables", "named_state"):
-            updater.has_foreign_state = name == "_variables"
+        if "named_state" in vars(self) and name in ("_variables", "named_state"):
+            self._has_foreign_state = name == "_variables"
         return super()._lookup_dependency(name, *args, **kwargs)  # type: ignore[misc]
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the state that a file of Keras has for this optimizer, by position; see `load_by_position`."""
         self._check_that_state_is_here()
-        load_by_position(self, store, super().load_own_variables, self.updater.is_built)  # type: ignore[misc]
+        load_by_position(self, store, super().load_own_variables, bool(self._place.layers))  # type: ignore[misc]
 
     def save_own_variables(self, store: Any) -> None:
         """Keras' own."""
         self._check_that_state_is_here()
         super().save_own_variables(store)  # type: ignore[misc]
 
+    def check_state(self) -> None:
+        """Raises ValueError where a checkpoint of another optimizer was restored into this one."""
+        if self._has_foreign_state:
+            raise ValueError(
+                f"The checkpoint that was restored into this {type(self).__name__} holds the state of another "
+                "optimizer: nothing of it was taken. To start afresh, leave the optimizer out: "
+                "tf.train.Checkpoint(model=model)."
+            )
+
     def _check_that_state_is_here(self) -> None:
-        if self.updater.layers.is_in_other_processes:
+        if self._place.is_in_other_processes:
             name = type(self).__name__
             raise InputError(
                 f"{name}(shard_updates=True): a .keras or .h5 file is read and written by one process, and others have "

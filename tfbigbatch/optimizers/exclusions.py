@@ -15,8 +15,8 @@ NORM_AND_BIAS = (r"(^|[/_.])(bias|gamma|beta)(_\d+)?$", r"(?i:(batch|layer|group
 SETS = {"norm_and_bias": NORM_AND_BIAS}
 
 
-def check_patterns(name: str, patterns: Any) -> list[str] | str | None:
-    """Validates regular expressions, or the name of one of `SETS`; returns a list, the name, or None.
+def check_patterns(name: str, patterns: Any) -> tuple[str, ...] | str | None:
+    """Validates regular expressions, or the name of one of `SETS`; returns a tuple, the name, or None.
 
     Raises:
       ValueError: `patterns` is neither a sequence nor the name of a set, or a pattern does not compile.
@@ -35,7 +35,7 @@ def check_patterns(name: str, patterns: Any) -> list[str] | str | None:
             f"{name}={patterns!r}; expected a list of regular expressions, [] for none, or one of the sets "
             f"{', '.join(map(repr, SETS))}."
         )
-    patterns = list(patterns)
+    patterns = tuple(patterns)
     for pattern in patterns:
         try:
             re.compile(pattern)

@@ -28,17 +28,20 @@ import dataclasses
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import exclusions
-from tfbigbatch.optimizers.arguments import treatment_axes
-from tfbigbatch.optimizers.ops import Tensor, of
+from tfbigbatch.optimizers.rule import Tensor, of
 
 Shape = tuple[int, ...]
 # Pairs (regular expression, treatment): the first pattern that is found in a variable's path applies.
 Treatments = Sequence[tuple[str, str]]
+
+TREATMENTS = ("matrix", "vector", "gates", "heads", "depthwise")
+# The axes of the rows and of the columns; all others are matrices of their own.
+_AXES = re.compile(r"in:(\d+(?:,\d+)*) out:(\d+(?:,\d+)*)")
 
 # Of the variable's name:
 _GAIN_OR_BIAS = r"bias|(^|_)(gamma|beta|scale|offset|alpha)(_\d+)?$"
@@ -198,6 +201,47 @@ def einsum_treatments(model: Any) -> list[tuple[str, str]]:
             if path.split("/")[-1] == "kernel":
                 found.append((f"^{re.escape(path)}$", f"in:{','.join(rows)} out:{','.join(columns)}"))
     return found
+
+
+def treatment_axes(treatment: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The axes of the rows and of the columns in a treatment such as 'in:1 out:0,2'; None in another one."""
+    found = _AXES.fullmatch(treatment)
+    if found is None:
+        return None
+    rows, columns = (tuple(map(int, axes.split(","))) for axes in found.groups())
+    return rows, columns
+
+
+def _is_treatment(treatment: Any) -> bool:
+    if treatment in TREATMENTS or re.fullmatch(r"(groups|rows):[1-9]\d*", str(treatment)):
+        return True
+    axes = treatment_axes(str(treatment))
+    return axes is not None and len({*axes[0], *axes[1]}) == len(axes[0]) + len(axes[1])
+
+
+def check_treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str], ...]:
+    """A check for pairs (pattern, treatment), also by a dictionary."""
+    if value is None:
+        return ()
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    expected = "expected pairs (regular expression, treatment), as [('softmax', 'vector')], or a dictionary"
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise InputError(f"{label}: {name}={value!r}; {expected}.")
+    checked = []
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise InputError(f"{label}: {name} holds {pair!r}; {expected}.")
+        pattern, treatment = pair
+        exclusions.check_patterns(f"{label}: {name}", [pattern])
+        if not _is_treatment(treatment):
+            raise InputError(
+                f"{label}: {name}: the treatment {treatment!r} of {pattern!r} is unknown; expected "
+                f"{', '.join(map(repr, TREATMENTS))}, 'groups:N' (of outputs), 'rows:N' (axes in the rows) or "
+                "'in:AXES out:AXES' (axes of the rows and of the columns, each once, as 'in:1 out:0,2'). "
+                f"{nearest(str(treatment), TREATMENTS)}"
+            )
+        checked.append((pattern, treatment))
+    return tuple(checked)
 
 
 def _view_of(path: str, shape: Shape, treatments: Treatments, gates: int) -> MatrixView | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from tfbigbatch.optimizers.ops import Tensor, of
+from tfbigbatch.optimizers.rule import Tensor, of
 
 # Newton: a matrix is finished below this error; with 128 rows the rounding of float32 is a little less.
 _TOLERANCE = 1e-5

@@ -18,19 +18,26 @@ INTEGER = "int32"
 absolute = keras.ops.absolute
 broadcast_to = keras.ops.broadcast_to
 cast = keras.ops.cast
+cond = keras.ops.cond
 cos = keras.ops.cos
+divide_no_nan = keras.ops.divide_no_nan
 eigh = keras.ops.eigh
 einsum = keras.ops.einsum
 euclidean_norm = keras.ops.norm
 expm1 = keras.ops.expm1
+floormod = keras.ops.mod
 is_finite = keras.ops.isfinite
 logical_and = keras.ops.logical_and
+logical_not = keras.ops.logical_not
 logical_or = keras.ops.logical_or
 maximum = keras.ops.maximum
 minimum = keras.ops.minimum
 ones_like = keras.ops.ones_like
 pad = keras.ops.pad
 reduce_any = keras.ops.any
+reduce_max = keras.ops.max
+reduce_mean = keras.ops.mean
+reduce_sum = keras.ops.sum
 reshape = keras.ops.reshape
 shape = keras.ops.shape
 sqrt = keras.ops.sqrt
@@ -71,11 +78,13 @@ def concat(tensors: Sequence[Tensor], axis: int) -> Tensor:
     return keras.ops.concatenate(tensors, axis=axis)
 
 
-def divide_no_nan(numerator: Tensor | float, denominator: Tensor) -> Tensor:
-    """0 where the denominator is 0."""
-    is_zero = denominator == 0.0
-    quotient = numerator / keras.ops.where(is_zero, keras.ops.ones_like(denominator), denominator)
-    return keras.ops.where(is_zero, keras.ops.zeros_like(quotient), quotient)
+def clip_by_norm(tensor: Tensor, limit: float) -> Tensor:
+    squares = keras.ops.sum(keras.ops.square(tensor))
+    return tensor * (limit / keras.ops.maximum(keras.ops.sqrt(squares), limit))
+
+
+def clip_by_value(tensor: Tensor, low: float, high: float) -> Tensor:
+    return keras.ops.clip(tensor, low, high)
 
 
 def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
@@ -85,18 +94,6 @@ def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = 
 def matrix_transpose(matrices: Tensor) -> Tensor:
     """The transpose of the last two axes."""
     return keras.ops.swapaxes(matrices, -2, -1)
-
-
-def reduce_max(tensor: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    return keras.ops.max(tensor, axis=axis, keepdims=keepdims)
-
-
-def reduce_mean(tensor: Tensor, axis: Any = None) -> Tensor:
-    return keras.ops.mean(tensor, axis=axis)
-
-
-def reduce_sum(tensor: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    return keras.ops.sum(tensor, axis=axis, keepdims=keepdims)
 
 
 def trace(matrices: Tensor) -> Tensor:

@@ -9,18 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 
-
-def compiled_by_xla() -> bool:
-    """True while a function with jit_compile=True, or a TPU's, is being traced."""
-    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-    while graph is not None:
-        context = graph._get_control_flow_context()
-        while context is not None:
-            if context.IsXLAContext():
-                return True
-            context = context.outer_context
-        graph = getattr(graph, "outer_graph", None)
-    return False
+from tfbigbatch.optimizers.tensorflow import compiled_by_xla
 
 
 # Of whole numbers.
@@ -29,7 +18,10 @@ INTEGER = "int64"
 absolute = tf.abs
 broadcast_to = tf.broadcast_to
 cast = tf.cast
+clip_by_norm = tf.clip_by_norm
+clip_by_value = tf.clip_by_value
 concat = tf.concat
+cond = tf.cond
 constant = tf.constant
 cos = tf.cos
 diag_part = tf.linalg.diag_part
@@ -38,9 +30,11 @@ eigh = tf.linalg.eigh
 einsum = tf.einsum
 euclidean_norm = tf.norm
 expm1 = tf.math.expm1
+floormod = tf.math.floormod
 is_finite = tf.math.is_finite
 is_part_of_one_program = compiled_by_xla
 logical_and = tf.logical_and
+logical_not = tf.logical_not
 logical_or = tf.logical_or
 matmul = tf.matmul
 matrix_transpose = tf.linalg.matrix_transpose

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tfbigbatch.optimizers.ops import Tensor, of
+from tfbigbatch.optimizers.rule import Tensor, of
 
 # (a, b, c) of X <- a X + (b A + c A^2) X with A = X X^T.
 Coefficients = tuple[float, float, float]

@@ -9,27 +9,83 @@ from typing import Any
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.optimizers import arguments as argument_tables
-from tfbigbatch.optimizers import exclusions
+from tfbigbatch.optimizers import adasum_arguments, declared, exclusions
+from tfbigbatch.optimizers.aliases import unknown
+from tfbigbatch.optimizers.declared import Changing, Declared, Hyperparameter, hyper
+from tfbigbatch.optimizers.lamb import LAMB
+from tfbigbatch.optimizers.lars import LARS
+from tfbigbatch.optimizers.muon import Muon
+from tfbigbatch.optimizers.rule import Rule
+from tfbigbatch.optimizers.shampoo import Shampoo
 
-_BUILT_IN = tuple(argument_tables.TABLES)
 _EXCLUDE = "exclude_from_weight_decay"
 _SHARD = "shard_updates"
+
+
+class _OfKeras(Declared):
+    """What `get` takes for an optimizer of Keras' own."""
+
+    learning_rate: Changing = hyper(declared.changing, "", default=0.001)
+    weight_decay: float | None = hyper(declared.optional(declared.not_negative), "", default=None)
+    jit_compile: bool = hyper(declared.flag, "", default=True)
+    exclude_from_weight_decay: Any = hyper(declared.patterns, "", default=None)
+    clipnorm: float | None = hyper(declared.optional(declared.not_negative), "", default=None)
+    clipvalue: float | None = hyper(declared.optional(declared.not_negative), "", default=None)
+    global_clipnorm: float | None = hyper(declared.optional(declared.not_negative), "", default=None)
+    use_ema: bool = hyper(declared.flag, "", default=False)
+    ema_momentum: float = hyper(declared.number(least=0.0, most=1.0), "", default=0.99)
+    ema_overwrite_frequency: int | None = hyper(declared.optional(declared.count), "", default=None)
+
+
+class _KerasAdamW(_OfKeras):
+    weight_decay: float | None = hyper(declared.optional(declared.not_negative), "", default=0.004)
+    beta_1: float = hyper(declared.fraction, "", default=0.9)
+    beta_2: float = hyper(declared.fraction, "", default=0.999)
+    epsilon: float = hyper(declared.not_negative, "", default=1e-7)
+    amsgrad: bool = hyper(declared.flag, "", default=False)
+    shard_updates: bool = hyper(declared.flag, "", default=False)
+
+
+class _KerasMomentum(_OfKeras):
+    learning_rate: Changing = hyper(declared.changing, "", default=0.01)
+    momentum: float = hyper(declared.number(least=0.0, most=1.0), "", default=0.9)
+    nesterov: bool = hyper(declared.flag, "", default=False)
+
+
+# A rule of this package is a line here, and a class in the module of each Keras.
+_BUILT_IN: dict[str, type[Declared]] = {
+    "lamb": LAMB,
+    "lars": LARS,
+    "muon": Muon,
+    "shampoo": Shampoo,
+    "adamw": _KerasAdamW,
+    "momentum": _KerasMomentum,
+}
 # Accepted for every optimizer: with what arguments to wrap it, in which class. True: with none.
 _WRAPPERS = {
-    "adasum": ("Adasum", argument_tables.ADASUM, {"group_size": 8}),
-    "local_steps": ("LocalSteps", argument_tables.LOCAL_STEPS, {"every": 32}),
+    "adasum": ("Adasum", adasum_arguments.ADASUM, {"group_size": 8}),
+    "local_steps": ("LocalSteps", adasum_arguments.LOCAL_STEPS, {"every": 32}),
 }
 WRAPPERS = tuple(_WRAPPERS)
 # The user's own, by name.
 _registered: dict[str, Callable[..., Any]] = {}
 
 
-def _makers(keras: str | None) -> dict[str, Callable[..., Any]]:
-    ours = keras_version.module_for("tfbigbatch.optimizers", keras)
-    theirs = keras_version.keras_package(keras).optimizers
-    own = {"lamb": ours.LAMB, "lars": ours.LARS, "muon": ours.Muon, "shampoo": ours.Shampoo}
-    return {**_registered, **own, "adamw": theirs.AdamW, "momentum": theirs.SGD}
+def _maker(name: str, keras: str | None) -> Callable[..., Any]:
+    """The class, or function, that makes an optimizer for a Keras."""
+    made = _BUILT_IN.get(name) or _registered[name]
+    if isinstance(made, type) and issubclass(made, Rule):
+        return keras_version.module_for("tfbigbatch.optimizers", keras).of_rule(made)
+    theirs = {"adamw": "AdamW", "momentum": "SGD"}
+    return getattr(keras_version.keras_package(keras).optimizers, theirs[name]) if name in theirs else made
+
+
+def _table(name: str) -> dict[str, Hyperparameter]:
+    """The hyperparameters of a registered name; empty for an optimizer of the user's own that declares none."""
+    made = _BUILT_IN.get(name) or _registered.get(name)
+    if isinstance(made, type) and issubclass(made, Declared):
+        return {argument: each for argument, each in made.hyperparameters.items() if argument != "name"}
+    return {}
 
 
 def names() -> list[str]:
@@ -45,8 +101,9 @@ def register(name: str, maker: Callable[..., Any]) -> None:
 
     Args:
       name: the name, in lower case.
-      maker: its class, or a function that names its arguments; called with keyword arguments: the learning_rate (a
-        number, variable or schedule), and the other fields of the config. The trainers need an optimizer of tf_keras.
+      maker: a `rule.Rule`, which gets a class for each Keras; or an optimizer's class, or a function that names its
+        arguments. It is called with keyword arguments: the learning_rate (a number, variable or schedule), and the
+        other fields of the config. The trainers need an optimizer of tf_keras.
 
     Raises:
       ValueError: the name is one of this package's own, or no name; or `maker` cannot be called.
@@ -74,9 +131,8 @@ def fields(name: str) -> dict[str, Any]:
       ValueError: the name is unknown; the message has the nearest valid one.
     """
     _check_name(name, names())
-    if name.lower() in argument_tables.TABLES:
-        table = argument_tables.TABLES[name.lower()]
-        return {**{argument: entry.default for argument, entry in table.items()}, **dict.fromkeys(WRAPPERS)}
+    if table := _table(name.lower()):
+        return {**{argument: each.default for argument, each in table.items()}, **dict.fromkeys(WRAPPERS)}
     defaults = {argument: each.default for argument, each in _parameters(_registered[name.lower()]).items()}
     defaults.pop("name", None)
     return {**defaults, _EXCLUDE: defaults.get(_EXCLUDE), **dict.fromkeys(WRAPPERS)}
@@ -98,10 +154,10 @@ def check_fields(name: str, arguments: Mapping[str, Any]) -> None:
 
 def _checked(name: str, arguments: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
     """The arguments after their checks; raises ValueError for one that is not among `known`, or cannot be used."""
-    label, table, known = f"optimizer {name!r}", argument_tables.TABLES.get(name, {}), set(known)
+    label, table, known = f"optimizer {name!r}", _table(name), set(known)
     for argument, value in arguments.items():
         if argument not in known:
-            raise argument_tables.unknown(label, argument, value, known)
+            raise unknown(label, argument, value, known)
     return {
         argument: table[argument].check(label, argument, value) if argument in table else value
         for argument, value in arguments.items()
@@ -147,17 +203,15 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     Raises:
       ValueError: the name, or an argument's name, is unknown; the message has the nearest valid one.
     """
-    makers = _makers(keras)
     if isinstance(name_or_config, dict):
         arguments = {**name_or_config, **arguments}
         name_or_config = arguments.pop("name", None)
-    name = name_or_config.lower() if isinstance(name_or_config, str) else name_or_config
-    _check_name(name, makers)
+    _check_name(name_or_config, names())
+    name = name_or_config.lower()
     wrappers = {wrapper: arguments.pop(wrapper, None) for wrapper in WRAPPERS}
-    maker = makers[name]
-    if name == "adamw" and argument_tables.TABLES[name][_SHARD].check(
-        f"optimizer {name!r}", _SHARD, arguments.pop(_SHARD, False)
-    ):
+    maker = _maker(name, keras)
+    shard = arguments.pop(_SHARD, False) if name == "adamw" else False
+    if _KerasAdamW.hyperparameters[_SHARD].check(f"optimizer {name!r}", _SHARD, shard):
         # Keras' own gives way to ours where its updates are sharded.
         maker, arguments[_SHARD] = keras_version.module_for("tfbigbatch.optimizers", keras).AdamW, True
     accepted = set(_parameters(maker))

@@ -14,67 +14,61 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
-from tfbigbatch.optimizers import blocks, matrices, matrix_roots, rules
-from tfbigbatch.optimizers.arguments import TABLES, LayerwiseArguments
-from tfbigbatch.optimizers.base import MatrixRule
+from tfbigbatch.optimizers import blocks, declared, matrices, matrix_roots
 from tfbigbatch.optimizers.blocks import BlockView
-from tfbigbatch.optimizers.lamb import LambOfVectors
-from tfbigbatch.optimizers.ops import Tensor, of
-from tfbigbatch.optimizers.options import with_rule, with_shared_arguments
-
-if TYPE_CHECKING:
-    pass
+from tfbigbatch.optimizers.declared import Changing, hyper
+from tfbigbatch.optimizers.lamb import LAMB
+from tfbigbatch.optimizers.rule import (
+    Layer,
+    MatrixRule,
+    Now,
+    Rule,
+    Tensor,
+    Updated,
+    correction,
+    lamb_ratio,
+    lars_ratio,
+    norm,
+    of,
+)
 
 # A root with an entry of its residual above this is not used: the published threshold.
 _LARGEST_RESIDUAL = 0.1
-DOCSTRING = with_shared_arguments(
+
+
+class Shampoo(MatrixRule):
     """Shampoo, Gupta et al. 2018 (arXiv:1802.09568), in blocks and grafted as Anil et al. 2020 (arXiv:2002.09018).
 
     Each axis of a variable is preconditioned by an inverse root of the gradients' second moments along it; the update
     then has the norm of a simpler method's, the graft.
 
-    Args:
-      learning_rate: float, Keras schedule, or callable without arguments; counts optimizer steps. Of the graft's kind:
-        one that suits SGD with momentum, RMSProp, LARS or LAMB.
-      beta_1: decay of the momentum, in [0, 1).
-      beta_2: decay of the statistics and of the graft's second moment, in [0, 1).
-      nesterov: Nesterov momentum.
-      graft: 'sgd', 'rmsprop', 'lars' or 'lamb': where each layer's update has its norm from; see
-        `shampoo.Shampoo._momentum_step`.
-      eeta: the trust coefficient of the graft 'lars'.
-      epsilon: added to the root of the second moment of the grafts 'rmsprop' and 'lamb'.
-      weight_decay: added to the preconditioned update, before the momentum but with the graft 'lamb'; float, Keras
-        schedule, or callable without arguments.
-      block_size: the longest side of a block; see `optimizers.blocks`.
-      largest_side: variables with a longer side are not preconditioned; None: all are.
-      exponent: p of the inverse p-th roots. 4 is the paper's 2 x axes for matrices.
-      matrix_epsilon: the damping of the statistics, relative to their largest eigenvalue.
-      root_method: 'newton', 'eigh', or None: eigh on CPUs, Newton on accelerators and where TensorFlow compiles by XLA.
-      root_every: steps from one computation of the roots to the next.
-      graft_steps: so many steps at first are the graft's, while the statistics are gathered.
-      matrices: pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: variables that
-        are not read with small neighbouring axes merged, but as the matrices of a treatment in `optimizers.matrices`;
-        'vector' for those that are not preconditioned.
-      vectors: the step of biases and other variables of one axis: 'shampoo', 'graft' or 'adam'. With 'adam' the other
-        variables that are not preconditioned take Adam's step too; else the graft's.
-      vector_learning_rate_ratio: Adam's learning rate over `learning_rate`.
-      share_work: compute each root on one replica, and send it to the others. None: where it pays.
-      {shared}
-
     Raises:
       ValueError: a hyperparameter is out of its range, a pattern does not compile, or, when the variables are known, a
         treatment does not fit a variable.
     """
-)
 
+    learning_rate: Changing = hyper(declared.changing, "float.", default=0.1, kw_only=False)
+    beta_1: float = hyper(declared.fraction, "decay of the momentum, in [0, 1).", default=0.9)
+    beta_2: float = hyper(declared.fraction, "decay of the statistics.", default=0.99)
+    nesterov: bool = hyper(declared.flag, "Nesterov momentum.", default=True)
+    graft: str = hyper(declared.one_of("sgd", "rmsprop", "lars", "lamb"), "g", default="sgd", of_state=True)
+    eeta: float = hyper(declared.positive, "the trust coefficient of the graft 'lars'.", default=0.001)
+    epsilon: float = hyper(declared.not_negative, "added", default=1e-8)
+    weight_decay: Changing = hyper(declared.decay, "added.", default=0.0)
+    block_size: int = hyper(declared.count, "the longest side of a block; see `optimizers.blocks`.", default=128, of_state=True)
+    largest_side: int | None = hyper(declared.optional(declared.count), "v", default=8192, of_state=True)
+    exponent: int = hyper(declared.count, "p", default=4)
+    matrix_epsilon: float = hyper(declared.positive, "damping", default=1e-5)
+    root_method: str | None = hyper(declared.optional(declared.one_of("newton", "eigh")), "m", default=None)
+    root_every: int = hyper(declared.count, "steps", default=1)
+    graft_steps: int = hyper(declared.whole, "so many", default=5, of_state=True)
+    matrices: matrices.Treatments = hyper(matrices.check_treatments, "pairs", default=(), of_state=True)
+    vectors: str = hyper(declared.one_of("shampoo", "graft", "adam"), "v", default="shampoo", of_state=True)
+    vector_learning_rate_ratio: float = hyper(declared.positive, "Adam's learning rate over `learning_rate`.", default=1.0)
+    share_work: bool | None = hyper(declared.optional(declared.flag), "where it pays.", default=None)
 
-@dataclasses.dataclass
-class Shampoo(LambOfVectors, MatrixRule):
-    """The rule of `tfbigbatch.Shampoo`; `DOCSTRING` explains the hyperparameters."""
-
-    arguments = TABLES["shampoo"]
     slot_names = (
         "momentum",
         "graft_momentum",
@@ -82,25 +76,6 @@ class Shampoo(LambOfVectors, MatrixRule):
         *(f"statistics_{axis}" for axis in range(blocks.MOST_AXES)),
         *(f"roots_{axis}" for axis in range(blocks.MOST_AXES)),
     )
-    of_state = frozenset({"matrices", "vectors", "graft", "graft_steps", "block_size", "largest_side"})
-
-    beta_1: float
-    beta_2: float
-    nesterov: bool
-    graft: str
-    eeta: float
-    epsilon: float
-    block_size: int
-    largest_side: int | None
-    exponent: int
-    matrix_epsilon: float
-    root_method: str | None
-    root_every: int
-    graft_steps: int
-    matrices: matrices.Treatments
-    vectors: str
-    vector_learning_rate_ratio: float
-    share_work: bool | None
 
     def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[BlockView | None]:
         matrices.warn_of_idle(self.matrices, paths, shapes)
@@ -169,37 +144,34 @@ class Shampoo(LambOfVectors, MatrixRule):
         state = self._by_name(slots, view)
         return [state[f"roots_{axis}"] for axis in range(len(view.sides))]
 
-    def apply_transformed(
+    def update_matrices(
         self,
         gradient: Tensor,
         weight: Tensor,
         slots: Sequence[Tensor],
         transformed: Sequence[Tensor],
-        view: BlockView,
-        *,
-        step: Tensor,
-        **options: Any,
-    ) -> tuple[Tensor, ...]:
+        layer: Layer,
+        now: Now,
+    ) -> Updated:
         """L^(-1/p) G R^(-1/p) of each block at the norm of the graft's update, then `_momentum_step`."""
-        ops, state = of(weight), self._by_name(slots, view)
+        ops, view, state = of(weight), layer.view, self._by_name(slots, layer.view)
         direction, letters = view.split(gradient), "abcdefgh"[: len(view.sides)]
         for axis, (letter, new) in enumerate(zip(letters, transformed)):
             # State begins at zero, roots at the identity.
-            old = ops.where(step > 1.0, state[f"roots_{axis}"], ops.identity(view.sides[axis], new.dtype))
+            old = ops.where(now.number > 1.0, state[f"roots_{axis}"], ops.identity(view.sides[axis], new.dtype))
             root = state[f"roots_{axis}"] = ops.where(ops.is_finite(new[:, :1, :1]), new, old)
             direction = ops.einsum(f"kz{letter},k{letters}->k{letters.replace(letter, 'z')}", root, direction)
         direction = view.join(direction)
-        graft = self._graft_update(gradient, state, step)
-        update = direction * ops.divide_no_nan(rules.norm(graft), rules.norm(direction))
-        options["step"] = step
-        new_weight, state["momentum"], ratio = self._momentum_step(update, weight, state["momentum"], **options)
+        graft = self._graft_update(gradient, state, now.number)
+        update = direction * ops.divide_no_nan(norm(graft), norm(direction))
+        new_weight, state["momentum"], ratio = self._momentum_step(update, weight, state["momentum"], layer, now)
         if "graft_momentum" in state:
             of_graft, state["graft_momentum"], its_ratio = self._momentum_step(
-                graft, weight, state["graft_momentum"], **options
+                graft, weight, state["graft_momentum"], layer, now
             )
-            begins = step <= float(self.graft_steps)
+            begins = now.number <= float(self.graft_steps)
             new_weight, ratio = ops.where(begins, of_graft, new_weight), ops.where(begins, its_ratio, ratio)
-        return new_weight, *state.values(), ratio
+        return new_weight, list(state.values()), ratio
 
     def _graft_update(self, gradient: Tensor, state: dict[str, Tensor], step: Tensor) -> Tensor:
         """The update of the method that Shampoo is grafted to, before momentum and decay; updates its second moment.
@@ -215,19 +187,11 @@ class Shampoo(LambOfVectors, MatrixRule):
         moment = self.beta_2 * state["second_moment"] + (1.0 - self.beta_2) * ops.square(gradient)
         state["second_moment"] = moment
         if self.graft == "lamb":
-            moment = moment / rules.moment_correction(step, self.beta_2)
+            moment = moment / correction(step, self.beta_2)
         return ops.divide_no_nan(gradient, ops.sqrt(moment) + self.epsilon)
 
     def _momentum_step(
-        self,
-        update: Tensor,
-        weight: Tensor,
-        momentum: Tensor,
-        *,
-        step: Tensor,
-        learning_rate: Tensor,
-        weight_decay: Tensor | float,
-        adapt: bool,
+        self, update: Tensor, weight: Tensor, momentum: Tensor, layer: Layer, now: Now
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(Weight, momentum, trust ratio) after decay, trust ratio and momentum, from an update U at the graft's norm.
 
@@ -239,71 +203,35 @@ class Shampoo(LambOfVectors, MatrixRule):
 
         With Nesterov momentum the step takes, in place of M, its next value for the same update.
         """
-        ratio = of(weight).ones([], weight.dtype)
+        ratio = of(weight).ones_like(now.number)
         if self.graft == "lamb":
             momentum = self.beta_1 * momentum + (1.0 - self.beta_1) * update
             ahead = self.beta_1 * momentum + (1.0 - self.beta_1) * update if self.nesterov else momentum
-            corrected = ahead / rules.moment_correction(step, self.beta_1)
-            decayed = corrected + weight_decay * weight
-            if adapt:
-                weight_norm, update_norm = rules.norm(weight), rules.norm(decayed)
-                ratio = rules.trust_ratio(weight_norm, update_norm, weight_norm, update_norm)
-            return weight - learning_rate * ratio * decayed, momentum, ratio
+            decayed = ahead / correction(now.number, self.beta_1) + now.weight_decay * weight
+            if layer.adapt:
+                ratio = lamb_ratio(weight, decayed)
+            return weight - now.learning_rate * ratio * decayed, momentum, ratio
 
-        if self.graft == "lars" and adapt:
-            weight_norm, update_norm = rules.norm(weight), rules.norm(update)
-            ratio = rules.lars_ratio(weight_norm, update_norm, weight_decay, self.eeta, 0.0, form="paper")
-        decayed = ratio * (update + weight_decay * weight)
+        if self.graft == "lars" and layer.adapt:
+            ratio = lars_ratio(norm(weight), norm(update), now.weight_decay, self.eeta, 0.0, form="paper")
+        decayed = ratio * (update + now.weight_decay * weight)
         momentum = self.beta_1 * momentum + decayed
         ahead = decayed + self.beta_1 * momentum if self.nesterov else momentum
-        return weight - learning_rate * ahead, momentum, ratio
+        return weight - now.learning_rate * ahead, momentum, ratio
 
     # ---- The others -----------------------------------------------------------------------------
 
-    def apply(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
-        if self.vectors == "adam":
-            return super().apply(gradient, weight, slots, **options)
+    def for_entries(self, layer: Layer, now: Now) -> tuple[Rule, Layer, Now]:
+        """Adam's rule, which is LAMB's without layer adaptation, or the graft's own step: `update`."""
+        if self.vectors != "adam":
+            return self, layer, now
+        rule = LAMB(beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon)
+        learning_rate = self.vector_learning_rate_ratio * now.learning_rate
+        return rule, dataclasses.replace(layer, adapt=False), now._replace(learning_rate=learning_rate)
+
+    def update(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], layer: Layer, now: Now) -> Updated:
+        """The graft's step, for what is not preconditioned."""
         state = self._by_name(slots, None)
-        update = self._graft_update(gradient, state, options["step"])
-        weight, state["momentum"], ratio = self._momentum_step(update, weight, state["momentum"], **options)
-        return weight, *state.values(), ratio
-
-    def has_kernels(self) -> bool:
-        return self.vectors == "adam" and super().has_kernels()
-
-    def kernel_scalars(self, step: Tensor) -> Any:
-        return super().kernel_scalars(step) if self.has_kernels() else None
-
-    def config(self) -> dict[str, Any]:
-        return {**super().config(), "matrices": [list(pair) for pair in self.matrices]}
-
-
-@with_rule(Shampoo)
-class Optimizer:
-    """The constructor of `tfbigbatch.Shampoo` in both Kerases; `DOCSTRING` explains it."""
-
-    def __init__(
-        self,
-        learning_rate: Any = 0.1,
-        *,
-        beta_1: float = 0.9,
-        beta_2: float = 0.99,
-        nesterov: bool = True,
-        graft: str = "sgd",
-        eeta: float = 0.001,
-        epsilon: float = 1e-8,
-        weight_decay: Any = 0.0,
-        block_size: int = 128,
-        largest_side: int | None = 8192,
-        exponent: int = 4,
-        matrix_epsilon: float = 1e-5,
-        root_method: str | None = None,
-        root_every: int = 1,
-        graft_steps: int = 5,
-        matrices: Any = (),
-        vectors: str = "shampoo",
-        vector_learning_rate_ratio: float = 1.0,
-        share_work: bool | None = None,
-        name: str = "Shampoo",
-        **kwargs: Unpack[LayerwiseArguments],
-    ) -> None: ...
+        update = self._graft_update(gradient, state, now.number)
+        weight, state["momentum"], ratio = self._momentum_step(update, weight, state["momentum"], layer, now)
+        return weight, list(state.values()), ratio

@@ -71,4 +71,4 @@ class RampLog(Callback):
         """Micro-batches so far, those of the step that is under way included."""
         optimizer = innermost(self.model.optimizer)
         before = self._schedule.micro_batches_before(int(optimizer.iterations.numpy()))
-        return before + int(optimizer.updater.micro_steps.numpy())
+        return before + int(optimizer.micro_steps.numpy())

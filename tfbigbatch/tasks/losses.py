@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers.ops_tensorflow import compiled_by_xla
+from tfbigbatch.optimizers.tensorflow import compiled_by_xla
 
 # float32 has probabilities to 1e-38; above this one their logarithm is exact to rounding.
 _TINY = 1e-30

@@ -1,0 +1,228 @@
+"""Optimizers and schedules for tf_keras (Keras 2): the classes of `tfbigbatch.optimizers` for that Keras.
+
+    from tfbigbatch import keras2
+    model.compile(optimizer=keras2.LAMB(0.002), ...)
+
+A class here is a rule (`optimizers.lamb.LAMB`) and `Face`, tf_keras' optimizer. Nothing of the package imports this
+module but by the name of its Keras (`keras_version.module_for`).
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers import adamw, lamb, lars, muon, shampoo
+from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
+from tfbigbatch.optimizers.declared import DESCRIPTION, check_schedules
+from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule
+from tfbigbatch.optimizers.sharded_updates import one_device
+from tfbigbatch.optimizers.step import step
+from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
+
+if TYPE_CHECKING:
+    # tf_keras has no types: of an unknown base class a type checker would accept any argument.
+    class _Optimizer:
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    _Optimizer = tf_keras.optimizers.Optimizer
+
+__all__ = ["AdamW", "LAMB", "LARS", "Muon", "Shampoo"]
+
+_Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
+_registered = tf_keras.saving.register_keras_serializable("tfbigbatch")
+# The hyperparameters that Keras' own constructor takes.
+_OF_KERAS = ("clipnorm", "clipvalue", "global_clipnorm", "use_ema", "ema_momentum", "ema_overwrite_frequency")
+
+
+class Face(SavedByName, Rule, _Optimizer):
+    """A rule as an optimizer of tf_keras, whose step is `optimizers.step.step`."""
+
+    # Counts micro-batches; None without accumulation.
+    micro_steps: Any = None
+    _place: Any = None
+
+    def configure(self, values: dict[str, Any]) -> None:
+        of_keras = {name: values.pop(name) for name in _OF_KERAS}
+        name, learning_rate = values.pop("name") or type(self).__name__, values.pop("learning_rate")
+        check_schedules(name, _Schedule, learning_rate=learning_rate, weight_decay=values["weight_decay"])
+        # The base class would apply the decay by itself, outside the trust ratio.
+        tf_keras.optimizers.Optimizer.__init__(self, name=name, weight_decay=None, **of_keras)
+        super().configure(values)
+        is_function = callable(learning_rate) and not isinstance(learning_rate, _Schedule)
+        self._learning_rate = learning_rate if is_function else self._build_learning_rate(learning_rate)
+        named = {} if callable(self._learning_rate) else {"learning_rate": self._learning_rate}
+        if self.accumulates:
+            with tf.init_scope():
+                self.micro_steps = tf.Variable(0, name="micro_steps", dtype=tf.int64, trainable=False)
+            self._variables.append(self.micro_steps)
+            named["micro_steps"] = self.micro_steps
+        self._place = OnReplicas(self, self.micro_steps, self._iterations)
+        self.named_state = NamedState(type(self).__name__, iterations=self._iterations, **named)
+
+    def __str__(self) -> str:
+        return DESCRIPTION.format(type(self).__name__, own="keras2", other="optimizers.keras3")
+
+    @property
+    def is_built(self) -> bool:
+        return bool(getattr(self, "_built", False))
+
+    def build(self, var_list: Sequence[tf.Variable]) -> None:
+        """Makes the state of all variables; later calls change nothing."""
+        if self.is_built:
+            return
+        keras = sys.modules.get("keras")
+        for variable in var_list:
+            if keras is not None and hasattr(keras, "Variable") and isinstance(variable, keras.Variable):
+                raise ValueError(
+                    f"{type(self).__name__} was given {variable.path!r}, a variable of the other Keras: use "
+                    "tfbigbatch.optimizers.keras3 for this model."
+                )
+        super().build(var_list)
+        paths = [variable.name.split(":")[0] for variable in var_list]
+        may_decay = [self._use_weight_decay(variable) for variable in var_list]
+        self._place.positions = {self._var_key(each): index for index, each in enumerate(var_list)}
+        self.named_state.add_layers(paths, self._place.build(var_list, paths, may_decay, self._new_state))
+        if self.use_ema:
+            self.named_state.add_others("average", paths, self._model_variables_moving_average)
+            for layer, average in zip(self._place.layers, self._model_variables_moving_average):
+                layer.average = average
+        self._built = True
+
+    def _new_state(self, variable: tf.Variable, name: str, shape: Sequence[int], device: str | None) -> tf.Variable:
+        # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
+        extended = tf.distribute.get_strategy().extended
+        with extended.colocate_vars_with(variable) if device is None else one_device(device):
+            zeros = tf.zeros(shape, arithmetic_dtype(variable))
+            state = tf.Variable(zeros, name=f"{name}/{variable._shared_name}", trainable=False)
+        self._variables.append(state)
+        return state
+
+    def layer_statistics(self) -> dict[str, LayerStatistics]:
+        """Each layer's trust ratio and norms at the last step, by path.
+
+        Raises:
+          ValueError: the optimizer was made without `layer_statistics=True`, or has not been used.
+        """
+        return self._place.statistics()
+
+    @property
+    def learning_rate(self) -> Any:
+        rate = self._learning_rate
+        if callable(rate) and not isinstance(rate, _Schedule):
+            return rate()
+        return super().learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: Any) -> None:
+        if callable(self._learning_rate) and not isinstance(self._learning_rate, _Schedule):
+            self._learning_rate = learning_rate
+        else:
+            tf_keras.optimizers.Optimizer.learning_rate.fset(self, learning_rate)
+
+    # ---- One step -----------------------------------------------------------------------------
+
+    def _clip_gradients(self, grads: Iterable[Any]) -> list[tf.Tensor]:
+        """Does not clip: the step does, after the micro-batches are added up.
+
+        Sparse gradients become dense, with duplicate rows added up: the norms are of the whole
+        layer, and the moments of rows without a gradient decay as well.
+        """
+        return [tf.convert_to_tensor(gradient) for gradient in grads]
+
+    def _apply_weight_decay(self, variables: Sequence[tf.Variable]) -> None:
+        """Does nothing: the decay is part of the rule."""
+
+    @tf.autograph.experimental.do_not_convert
+    def _distributed_apply_gradients_fn(self, distribution: Any, grads_and_vars: Any, **kwargs: Any) -> Any:
+        """The last part of Keras' `apply_gradients`, after the sum over the replicas."""
+        gradients, variables = zip(*grads_and_vars)
+        self.check_state()
+        self._place.begin(distribution)
+        layers = [self._place.layer(self._var_key(variable), variable.name) for variable in variables]
+        for layer, gradient in zip(layers, gradients):
+            self.check_gradient(layer, distribution.experimental_local_results(gradient)[0])
+        step(self, self._place, layers, gradients, self._now())
+        # A micro-batch counts as well, and `step` takes it back: as in Keras 3.
+        return self._iterations.assign_add(1)
+
+    def _now(self) -> Now:
+        """The scalars of the next step."""
+        iterations = tf.convert_to_tensor(self._iterations)
+        weight_decay, steps = self.weight_decay, self.accumulation_steps
+        if callable(weight_decay):
+            weight_decay = weight_decay(iterations) if isinstance(weight_decay, _Schedule) else weight_decay()
+            weight_decay = tf.cast(weight_decay, tf.float32)
+        averaging = None
+        if self.use_ema:
+            every = self.ema_overwrite_frequency
+            averaging = Averaging(self.ema_momentum, (iterations + 1) % every == 0 if every else None)
+        return Now(
+            number=tf.cast(iterations + 1, tf.float32),
+            learning_rate=tf.cast(tf.convert_to_tensor(self.learning_rate), tf.float32),
+            weight_decay=weight_decay,
+            micro_batches=steps(iterations) if callable(steps) else steps,
+            averaging=averaging,
+        )
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
+        """Refused: a step is of all layers."""
+        raise InputError(f"{type(self).__name__}.update_step: call apply_gradients with all gradients.")
+
+    # ---- Serialisation ------------------------------------------------------------------------
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        for name, value in (("learning_rate", self._learning_rate), ("weight_decay", self.weight_decay)):
+            config[name] = self._serialize_hyperparameter(value)
+            if callable(value) and not isinstance(value, _Schedule):
+                config[name] = float(config[name])
+        return {**config, **self.config(without=("learning_rate", "weight_decay", "name"))}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
+        config = dict(config)
+        for name in ("learning_rate", "weight_decay"):
+            if isinstance(config.get(name), dict):
+                config[name] = tf_keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
+        config.pop("is_legacy_optimizer", None)
+        return cls(**config)
+
+
+@functools.cache
+def of_rule(rule: type[Rule]) -> type[Rule]:
+    """The optimizer of a rule: a class of this module, or one made for a rule from elsewhere, registered for saving."""
+    own = globals().get(rule.__name__)
+    if isinstance(own, type) and issubclass(own, rule):
+        return own
+    return _registered(type(rule.__name__, (rule, Face), {"__module__": rule.__module__}))
+
+
+@_registered
+class LARS(lars.LARS, Face): ...
+
+
+@_registered
+class LAMB(lamb.LAMB, Face): ...
+
+
+@_registered
+class AdamW(adamw.AdamW, Face): ...
+
+
+@_registered
+class Muon(muon.Muon, Face): ...
+
+
+@_registered
+class Shampoo(shampoo.Shampoo, Face): ...
+
+
+Adasum = LocalSteps = None

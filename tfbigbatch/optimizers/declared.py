@@ -1,0 +1,300 @@
+"""Hyperparameters, declared once: a field gives the constructor's argument, its check, its documentation and its config.
+
+    class Lion(Rule):
+        beta_1: float = hyper(fraction, "decay in the update, in [0, 1).", default=0.9)
+
+A class of fields has a constructor of keyword arguments, which editors, `help` and type checkers see. Dataclasses would
+give that too; but they set attributes on the class, which hides Keras' own properties, and check nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers import exclusions
+from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
+from tfbigbatch.optimizers.aliases import unknown
+from tfbigbatch.utils import arguments
+
+_Value = TypeVar("_Value")
+# (label, name, value) -> the value to use; raises InputError where it cannot be used.
+Check = Callable[[str, str, Any], Any]
+# A number, a schedule of the Keras in use, or a callable without arguments.
+Changing = float | Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Hyperparameter:
+    """One argument of a constructor.
+
+    Attributes:
+      check: of its value.
+      doc: one sentence, or a few, that follow the name.
+      default: its value where none is given; `inspect.Parameter.empty` where one must be.
+      kw_only: False where it may come by position.
+      of_state: the shapes of the state depend on it, so that it stays as it was when the variables became known.
+      alias: the argument's name, where it is not that of the field.
+      attribute: the field's name.
+      annotation: its type, as the class says it.
+    """
+
+    check: Check
+    doc: str
+    default: Any
+    kw_only: bool
+    of_state: bool
+    alias: str | None
+    attribute: str = ""
+    annotation: Any = None
+
+
+def hyper(
+    check: Check,
+    doc: str,
+    *,
+    default: _Value = inspect.Parameter.empty,  # type: ignore[assignment]
+    kw_only: bool = True,
+    of_state: bool = False,
+    alias: str | None = None,
+) -> _Value:
+    """A field of a class of hyperparameters; the arguments are those of `Hyperparameter`."""
+    return Hyperparameter(check, doc, default, kw_only, of_state, alias)  # type: ignore[return-value]
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(hyper,))
+class Declared:
+    """A class whose constructor takes the fields that `hyper` made, its bases' included, and checks them.
+
+    Attributes:
+      hyperparameters: by the argument's name, those of the class first, then those of its bases.
+    """
+
+    hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        annotations = vars(cls).get("__annotations__", {})
+        fields = {name: each for name, each in vars(cls).items() if isinstance(each, Hyperparameter)}
+        found: dict[str, Hyperparameter] = {}
+        for name, each in fields.items():
+            # Keras' property of this name stays.
+            delattr(cls, name)
+            own = dataclasses.replace(each, attribute=name, annotation=annotations.get(name))
+            found[each.alias or name] = own
+        for base in cls.__mro__[1:]:
+            for name, each in vars(base).get("hyperparameters", {}).items():
+                found.setdefault(name, each)
+        # Those that may come by position come first.
+        cls.hyperparameters = dict(sorted(found.items(), key=lambda item: item[1].kw_only))
+        cls._text = vars(cls).get("__doc__") or getattr(cls, "_text", "")
+        if "__init__" not in vars(cls) and found:
+            cls.__init__ = _constructor(cls.hyperparameters)  # type: ignore[assignment, method-assign]
+            cls.__doc__ = _documented(cls._text, cls.hyperparameters)
+
+    _text: ClassVar[str] = ""
+
+    def configure(self, values: dict[str, Any]) -> None:
+        """Takes the values of all hyperparameters after their checks: here as attributes."""
+        for name, value in values.items():
+            setattr(self, self.hyperparameters[name].attribute, value)
+
+    def config(self, without: Sequence[str] = ()) -> dict[str, Any]:
+        """The hyperparameters as plain values: numbers, texts, lists and dictionaries; but for some by name."""
+        kept = {name: each for name, each in self.hyperparameters.items() if name not in without}
+        return {name: plain(getattr(self, each.attribute)) for name, each in kept.items()}
+
+
+def _constructor(hyperparameters: Mapping[str, Hyperparameter]) -> Callable[..., None]:
+    def __init__(self: Any, *values: Any, **named: Any) -> None:
+        self.configure(checked(type(self).__name__, hyperparameters, values, named))
+
+    kinds = inspect.Parameter
+    __init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [kinds("self", kinds.POSITIONAL_OR_KEYWORD)]
+        + [
+            kinds(
+                name,
+                kinds.KEYWORD_ONLY if each.kw_only else kinds.POSITIONAL_OR_KEYWORD,
+                default=each.default,
+                annotation=each.annotation or kinds.empty,
+            )
+            for name, each in hyperparameters.items()
+        ]
+    )
+    return __init__
+
+
+def _documented(text: str, hyperparameters: Mapping[str, Hyperparameter]) -> str:
+    """A docstring with the arguments before its 'Raises:', or at its end."""
+    text, _, raises = inspect.cleandoc(text).partition("\n\nRaises:\n")
+    lines = [
+        textwrap.fill(f"{name}: {each.doc}", 100, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        for name, each in hyperparameters.items()
+    ]
+    found = "\n".join([text, "", "Args:", *lines])
+    return f"{found}\n\nRaises:\n{raises}" if raises else found
+
+
+def checked(
+    label: str, hyperparameters: Mapping[str, Hyperparameter], values: Sequence[Any], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All hyperparameters by name: those that were given, checked, and the defaults of the others.
+
+    Raises:
+      ValueError: one came twice, has no default, or is unknown; or a value cannot be used.
+    """
+    positional = [name for name, each in hyperparameters.items() if not each.kw_only]
+    if len(values) > len(positional):
+        raise InputError(
+            f"{label}: {', '.join(map(repr, values[len(positional) :]))} came without a name; only "
+            f"{' and '.join(positional) or 'none'} may. The others are "
+            f"{', '.join(sorted(set(hyperparameters) - set(positional)))}."
+        )
+    given = dict(zip(positional, values))
+    for name, value in named.items():
+        if name in given:
+            raise InputError(f"{label}: {name} came twice, as {given[name]!r} and as {value!r}.")
+        if name not in hyperparameters:
+            raise unknown(label, name, value, hyperparameters)
+        given[name] = value
+    missing = [
+        name
+        for name, each in hyperparameters.items()
+        if each.default is inspect.Parameter.empty and name not in given
+    ]
+    if missing:
+        raise InputError(f"{label} lacks {' and '.join(missing)}: {hyperparameters[missing[0]].doc}")
+    return {
+        name: each.check(label, name, given[name]) if name in given else each.default
+        for name, each in hyperparameters.items()
+    }
+
+
+def plain(value: Any) -> Any:
+    """A hyperparameter's value as numbers, texts, lists and dictionaries."""
+    if isinstance(value, AccumulationSchedule):
+        return value.get_config()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return [plain(each) for each in value] if isinstance(value, (tuple, list)) else value
+
+
+# What Keras prints for an optimizer that it does not know, and so the error of the wrong Keras.
+DESCRIPTION = (
+    "tfbigbatch.{own}.{0}; a model of the other Keras takes tfbigbatch.{other}.{0} (tfbigbatch.{0} is that of the "
+    "tf.keras in use, which TF_USE_LEGACY_KERAS=1 makes tf_keras)"
+)
+
+
+def check_schedules(label: str, schedule: type, **hyperparameters: Any) -> None:
+    """Raises ValueError for a hyperparameter that is a schedule of the other Keras; `schedule` is the class of this."""
+    for argument, value in hyperparameters.items():
+        if not isinstance(value, schedule) and "LearningRateSchedule" in [cls.__name__ for cls in type(value).__mro__]:
+            raise ValueError(
+                f"{label}: {argument} is a schedule of the other Keras, {type(value).__module__}."
+                f"{type(value).__name__}; take one of the Keras that the optimizer is for."
+            )
+
+
+# ---- Checks -----------------------------------------------------------------------------------
+
+
+def number(**bounds: Any) -> Check:
+    """A check for a finite number; `bounds` as for `utils.arguments.number`."""
+    return lambda label, name, value: arguments.number(name, _value_of(value), owner=label, **bounds)
+
+
+def integer(**bounds: Any) -> Check:
+    """A check for a whole number; `bounds` as for `utils.arguments.integer`."""
+    return lambda label, name, value: arguments.integer(name, _value_of(value), owner=label, **bounds)
+
+
+def optional(check: Check) -> Check:
+    """A check for None, or what another check takes."""
+    return lambda label, name, value: None if value is None else check(label, name, value)
+
+
+def one_of(*known: str) -> Check:
+    """A check for one of a few words."""
+    return lambda label, name, value: arguments.one_of(name, value, known, owner=label)
+
+
+def anything(label: str, name: str, value: Any) -> Any:
+    """No check: what takes the value checks it."""
+    del label, name
+    return value
+
+
+def flag(label: str, name: str, value: Any) -> bool:
+    """A check for True or False."""
+    return arguments.flag(name, _value_of(value), owner=label)
+
+
+not_negative = number(least=0.0)
+positive = number(above=0.0)
+fraction = number(least=0.0, below=1.0)
+count = integer(least=1)
+whole = integer(least=0)
+
+
+def changing(label: str, name: str, value: Any) -> Any:
+    """A check for a number of 0 or more, or what gives one at each step: a schedule, or a callable."""
+    is_variable = hasattr(value, "assign")
+    return value if callable(value) and not is_variable else not_negative(label, name, value)
+
+
+def decay(label: str, name: str, value: Any) -> Any:
+    """`changing`, with None for 0."""
+    return 0.0 if value is None else changing(label, name, value)
+
+
+def micro_batches(label: str, name: str, value: Any) -> int | AccumulationSchedule:
+    """A check for a whole number of micro-batches, or a schedule of them, also by its config."""
+    if isinstance(value, AccumulationSchedule):
+        return value
+    if isinstance(value, Mapping) and set(value) == {"micro_batches", "steps"}:
+        return AccumulationSchedule(**value)
+    expected = "a whole number of micro-batches of 1 or more, or BatchRamp.accumulation(...)"
+    return arguments.integer(name, _value_of(value), least=1, expected=expected, owner=label)
+
+
+def bounds(label: str, name: str, value: Any) -> tuple[float | None, float | None] | None:
+    """A check for (low, high), either of them None; or None."""
+    if value is None:
+        return None
+    try:
+        low, high = (None if each is None or each == float("inf") else not_negative("", name, each) for each in value)
+        right = low is None or high is None or low <= high
+    except (TypeError, ValueError):
+        right = False
+    if not right:
+        raise InputError(
+            f"{label}: {name}={value!r} is not a pair of bounds; expected (low, high) with 0 <= low <= high, either of "
+            "them None for no bound."
+        )
+    return low, high
+
+
+def patterns(label: str, name: str, value: Any) -> tuple[str, ...] | str | None:
+    """A check for regular expressions, the name of a set of them, or None."""
+    del label
+    return exclusions.check_patterns(name, value)
+
+
+def text(label: str, name: str, value: Any) -> str | None:
+    """A check for a name, or None."""
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"{label}: {name}={value!r} is no text; expected a name, or None.")
+    return value
+
+
+def _value_of(value: Any) -> Any:
+    """The present value of a scalar tensor or variable of TensorFlow or Keras; anything else as it is."""
+    if hasattr(value, "numpy") and getattr(value, "shape", None) == ():
+        return value.numpy()
+    return value
