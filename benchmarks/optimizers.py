@@ -59,7 +59,7 @@ def _made(module: str, name: str, **arguments: Any) -> Callable[[], Any]:
 
 def _ours(face: str, name: str, **arguments: Any) -> Callable[[], Any]:
     fields = {"weight_decay": DECAY, "exclude_from_weight_decay": EXCLUDED, **arguments}
-    return _made(f"tfbigbatch.optimizers.{face}", name, **fields)
+    return _made(f"tfbigbatch.{face}", name, **fields)
 
 
 def _tfm(file: str, name: str) -> Callable[[], Any]:
@@ -91,8 +91,8 @@ CONTENDERS = {
     "shampoo": Contender("shampoo", _ours("keras2", "Shampoo")),
     # Most of its steps compute no roots.
     "shampoo_100": Contender("shampoo", _ours("keras2", "Shampoo", root_every=100)),
-    "keras3_lamb": Contender("lamb", _ours("keras3", "LAMB"), keras="keras3"),
-    "keras3_lars": Contender("lars", _ours("keras3", "LARS"), keras="keras3"),
+    "keras3_lamb": Contender("lamb", _ours("optimizers.keras3", "LAMB"), keras="keras3"),
+    "keras3_lars": Contender("lars", _ours("optimizers.keras3", "LARS"), keras="keras3"),
     "tfm_lamb": Contender("lamb", _tfm("lamb", "LAMB")),
     "tfm_lars": Contender("lars", _tfm("lars", "LARS")),
     "tfa_lamb": Contender("lamb", _tfa_lamb),

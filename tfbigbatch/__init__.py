@@ -33,7 +33,7 @@ _HOMES = {
     "check": "tfbigbatch.instruments.time_constants",
 }
 
-_SUBPACKAGES = ("callbacks", "export", "instruments", "optimizers", "scaling", "schedules")
+_SUBPACKAGES = ("callbacks", "export", "instruments", "keras2", "optimizers", "scaling", "schedules")
 
 # Spelt out, so that type checkers know the names as public.
 __all__ = [

@@ -25,16 +25,21 @@ from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule
 from tfbigbatch.optimizers.sharded_updates import one_device
 from tfbigbatch.optimizers.step import step
 from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
+from tfbigbatch.schedules import classes
 
 if TYPE_CHECKING:
+    from tfbigbatch.schedules.classes import AdjustableWarmup, GradualWarmup, PhasedSchedule, RescaledSchedule
+
     # tf_keras has no types: of an unknown base class a type checker would accept any argument.
     class _Optimizer:
         def __getattr__(self, name: str) -> Any: ...
 
 else:
+    GradualWarmup, AdjustableWarmup, PhasedSchedule, RescaledSchedule = classes.of_keras(tf_keras, tf, __name__)
     _Optimizer = tf_keras.optimizers.Optimizer
 
-__all__ = ["AdamW", "LAMB", "LARS", "Muon", "Shampoo"]
+__all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
+__all__ += ["AdjustableWarmup", "GradualWarmup", "PhasedSchedule", "RescaledSchedule"]
 
 _Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 _registered = tf_keras.saving.register_keras_serializable("tfbigbatch")

@@ -16,12 +16,13 @@ class LazyNames:
     Args:
       package: its dotted name.
       homes: the submodule of `package` that defines each name, or its full dotted name.
-      for_keras: names of its modules `keras2` and `keras3`, which are attributes too; for the `tf.keras` in use.
+      for_keras: names of `tfbigbatch.keras2` and of its module `keras3`, which is an attribute too; for the `tf.keras`
+        in use.
     """
 
     def __init__(self, package: str, homes: Mapping[str, str], for_keras: Iterable[str] = ()) -> None:
         self._package, self._homes, self._for_keras = package, homes, tuple(for_keras)
-        self._modules = tuple(keras_version.MODULES.values()) if self._for_keras else ()
+        self._modules = ("keras3",) if self._for_keras else ()
 
     def get(self, name: str) -> Any:
         """The attribute; AttributeError where there is none."""

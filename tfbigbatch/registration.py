@@ -16,7 +16,7 @@ from typing import Any
 
 _MODULES = {
     "keras": ("tfbigbatch.optimizers.keras3", "tfbigbatch.schedules.keras3"),
-    "tf_keras": ("tfbigbatch.optimizers.keras2", "tfbigbatch.schedules.keras2"),
+    "tf_keras": ("tfbigbatch.keras2",),
 }
 # Classes of no Keras, which either can use.
 _OF_BOTH = {"tfbigbatch.models.initializers": "FrequencyBias"}

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import keras2, keras3
+from tfbigbatch import keras2
+from tfbigbatch.optimizers import keras3
 
 KERAS = {"tf_keras": tf_keras, "keras3": keras}
 OPTIMIZERS = {"tf_keras": keras2, "keras3": keras3}

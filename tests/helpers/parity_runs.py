@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers.keras2 import LAMB, LARS
+from tfbigbatch.keras2 import LAMB, LARS
 
 UPDATES = 12
 LARS_RATE, LAMB_RATE = 1.0, 0.05

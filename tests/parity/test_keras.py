@@ -17,7 +17,7 @@ from tests.helpers.parity_runs import (
     decayed_from,
     run,
 )
-from tfbigbatch.optimizers.keras2 import LAMB, Muon
+from tfbigbatch.keras2 import LAMB, Muon
 
 keras = pytest.importorskip("keras", minversion="3.7", reason="Keras 3 with its Lamb is not installed")
 

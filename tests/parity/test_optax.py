@@ -21,7 +21,7 @@ from tests.helpers.parity_runs import (
     lars,
     run,
 )
-from tfbigbatch.optimizers.keras2 import Muon
+from tfbigbatch.keras2 import Muon
 
 REASON = "optax or jax is not installed: make setup"
 jax = pytest.importorskip("jax", reason=REASON)

@@ -162,7 +162,7 @@ def weights_after(setting: str, case: tuple[str, dict, tuple[str, dict] | None])
     if keras_name == "tf_keras":
         import tf_keras as keras
 
-        from tfbigbatch.optimizers import keras2 as ours
+        from tfbigbatch import keras2 as ours
     else:
         import keras
 

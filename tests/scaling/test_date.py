@@ -10,12 +10,12 @@ import tf_keras
 
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, both_versions, make
-from tfbigbatch import optimizers, scaling, schedules
+from tfbigbatch import keras2, optimizers, scaling, schedules
 from tfbigbatch.optimizers.base import LayerStatistics
 from tfbigbatch.scaling.date import best_loss, largest_relative_update, loss_blew_up, noise_gain, rate_growth
 from tfbigbatch.training.train_step import TrainingModel
 
-ADJUSTABLE = {"tf_keras": schedules.keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
+ADJUSTABLE = {"tf_keras": keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
 WARMUP, BATCH, FEATURES = 40, 16, 4
 STEPS = 3 * WARMUP
 
@@ -251,7 +251,7 @@ def test_a_recipes_schedule_is_taken_as_it_is(keras_version):
 @both_versions
 def test_a_recipes_schedule_under_a_strategy_within_adasum_and_loss_scaling(keras_version):
     keras = KERAS[keras_version]
-    adasum = {"tf_keras": optimizers.keras2.Adasum, "keras3": optimizers.keras3.Adasum}[keras_version]
+    adasum = {"tf_keras": keras2.Adasum, "keras3": optimizers.keras3.Adasum}[keras_version]
     date = callback()
     model = regression(
         keras_version,

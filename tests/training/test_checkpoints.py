@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfbigbatch import keras2
 from tfbigbatch.errors import DivergedError, WorkerLost
-from tfbigbatch.optimizers import keras2
 from tfbigbatch.training.checkpoints import Checkpoints
 
 

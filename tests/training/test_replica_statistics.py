@@ -8,8 +8,7 @@ import tf_keras
 from tests.conftest import mirrored
 from tests.helpers import normalised
 from tests.helpers.runs import resumes
-from tfbigbatch import experiment
-from tfbigbatch.optimizers import keras2
+from tfbigbatch import experiment, keras2
 from tfbigbatch.training.checkpoint_parts import replica_statistics
 from tfbigbatch.training.checkpoints import Checkpoints
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import replicated
+from tfbigbatch import keras2
 from tfbigbatch.data.in_memory.arrays import Arrays
-from tfbigbatch.optimizers import keras2
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.train_step import TrainingModel
 

@@ -2,8 +2,8 @@
 
 Use `tfbigbatch.LAMB`, or `get` to make any optimizer by name.
 
-`tfbigbatch.optimizers.keras2` and `tfbigbatch.optimizers.keras3` have the optimizers for one Keras each; `LARS`,
-`LAMB`, `Muon`, `Shampoo`, `AdamW`, `Adasum` and `LocalSteps` here are those of the `tf.keras` in use.
+`tfbigbatch.keras2` and `tfbigbatch.optimizers.keras3` have the optimizers for one Keras each; `LARS`, `LAMB`, `Muon`,
+`Shampoo`, `AdamW`, `Adasum` and `LocalSteps` here are those of the `tf.keras` in use.
 """
 
 from __future__ import annotations

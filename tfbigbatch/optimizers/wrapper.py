@@ -115,13 +115,13 @@ class WrapperMixin(abc.ABC):
         Args:
           optimizer: the inner one.
           keras: the Keras that it must be of.
-          other: our module for the other Keras.
+          other: our module for the other Keras, below tfbigbatch.
         """
         name, own = type(optimizer).__name__, type(self).__name__
         if not isinstance(optimizer, keras.optimizers.Optimizer):
             raise ValueError(
                 f"{own} of {keras.__name__} was given {optimizer!r}; expected an optimizer of {keras.__name__}. For "
-                f"the other Keras: tfbigbatch.optimizers.{other}.{own}."
+                f"the other Keras: tfbigbatch.{other}.{own}."
             )
         if "LossScaleOptimizer" in [cls.__name__ for cls in type(optimizer).__mro__]:
             raise ValueError(

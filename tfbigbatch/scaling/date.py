@@ -15,8 +15,7 @@ from tfbigbatch.instruments.instrument import AtSteps, innermost, layer_rows
 from tfbigbatch.instruments.probe.gradients import Measured, ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
 from tfbigbatch.scaling.recipe import Recipe
-from tfbigbatch.schedules.adjustable_warmup import AdjustableSchedule, make_adjustable
-from tfbigbatch.schedules.warmup import WarmupSchedule
+from tfbigbatch.schedules.classes import AdjustableWarmup, GradualWarmup, make_adjustable
 from tfbigbatch.utils import arguments
 
 _MEASUREMENTS = 10  # over the planned warm-up
@@ -282,7 +281,7 @@ class DATE(AtSteps):
             print(f"DATE at step {step}: {reason}; learning rate {seen['rate']:.4g}, peak {peak:.4g}", flush=True)
 
 
-def adjustable_schedule(model: Any) -> AdjustableSchedule:
+def adjustable_schedule(model: Any) -> AdjustableWarmup:
     """The adjustable schedule of the optimizer of a compiled model of Keras 2 or 3.
 
     A `GradualWarmup` is replaced by the adjustable one of the same plan, made in the scope of the model's strategy; the
@@ -294,7 +293,7 @@ def adjustable_schedule(model: Any) -> AdjustableSchedule:
     """
     optimizer, strategy = innermost(model.optimizer), model.distribute_strategy
     schedule = getattr(optimizer, "_learning_rate", None)
-    if not isinstance(schedule, WarmupSchedule):
+    if not isinstance(schedule, GradualWarmup):
         raise InputError(
             f"DATE cannot change the learning rate of this {type(optimizer).__name__}: it is a "
             f"{type(schedule).__name__}. Give it a schedule with a linear warm-up, such as "
@@ -310,7 +309,7 @@ def adjustable_schedule(model: Any) -> AdjustableSchedule:
             f"DATE measures during a warm-up to a peak; the schedule has warmup_steps={schedule.warmup_steps} and "
             f"peak={schedule.peak:g}: expected both above 0."
         )
-    if not isinstance(schedule, AdjustableSchedule):
+    if not isinstance(schedule, AdjustableWarmup):
         with strategy.scope():
             schedule = make_adjustable(schedule)
         optimizer._learning_rate = schedule

@@ -10,8 +10,8 @@ from typing import Any
 from tfbigbatch.errors import InputError
 from tfbigbatch.scaling import moments as of_moments
 from tfbigbatch.schedules.by_name import build, check_decay
-from tfbigbatch.schedules.durations import parsed, to_steps
-from tfbigbatch.schedules.warmup import WARMUP_SHAPES
+from tfbigbatch.schedules.classes import WARMUP_SHAPES
+from tfbigbatch.schedules.durations import to_steps
 from tfbigbatch.utils import arguments
 
 # Each rule: (factor of the learning rate, factor of the warm-up epochs) for a batch k times as large.
@@ -69,12 +69,7 @@ class Recipe:
             object.__setattr__(self, name, value)
         arguments.one_of("warmup_shape", self.warmup_shape, WARMUP_SHAPES, owner="Recipe")
         name, fields = self._decay()
-        for field in ("every", "start"):
-            if field in fields:
-                parsed(fields[field], name=field)
-        for duration in arguments.items("boundaries", fields.get("boundaries", ())):
-            parsed(duration, name="boundaries")
-        check_decay(name, fields)
+        check_decay(name, self._in_steps(fields, self.batch_size))
 
     def _decay(self) -> tuple[str, dict[str, Any]]:
         """The name and the fields of the decay."""
@@ -82,6 +77,18 @@ class Recipe:
             return self.decay, {}
         fields = dict(self.decay)
         return fields.pop("name", None), fields
+
+    def _in_steps(self, fields: dict[str, Any], dataset_size: int) -> dict[str, Any]:
+        """The fields of the decay with durations as steps."""
+
+        def steps(name: str, duration: str) -> int:
+            return to_steps(duration, name=name, batch_size=self.batch_size, dataset_size=dataset_size)
+
+        fields = {**fields, **{name: steps(name, fields[name]) for name in ("every", "start") if name in fields}}
+        if "boundaries" in fields:
+            boundaries = arguments.items("boundaries", fields["boundaries"])
+            fields["boundaries"] = [steps("boundaries", duration) for duration in boundaries]
+        return fields
 
     def at(
         self,
@@ -185,15 +192,7 @@ class Recipe:
             `dataset_size` is not a whole number of 1 or more.
         """
         name, fields = self._decay()
-
-        def steps(field: str, duration: Any) -> int:
-            return to_steps(duration, name=field, batch_size=self.batch_size, dataset_size=dataset_size)
-
-        for field in ("every", "start"):
-            if field in fields:
-                fields[field] = steps(field, fields[field])
-        if "boundaries" in fields:
-            fields["boundaries"] = [steps("boundaries", duration) for duration in fields["boundaries"]]
+        fields = self._in_steps(fields, dataset_size)
         warmup_steps = self.warmup_steps(dataset_size)
         # A learning rate that is constant after the warm-up needs no length.
         endless = self.epochs is None and name in ("constant", "exponential", "multi_step")

@@ -7,25 +7,16 @@ converts durations such as '40 epochs' to steps.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfbigbatch.lazy_names import LazyNames
+from tfbigbatch.schedules.by_name import DECAYS, build
+from tfbigbatch.schedules.classes import in_phases
+from tfbigbatch.schedules.durations import to_steps
 
-_HOMES = {
-    "DECAYS": "by_name",
-    "build": "by_name",
-    "in_phases": "phased",
-    "to_steps": "durations",
-}
-_CLASSES = ("GradualWarmup", "RescaledSchedule")
+if TYPE_CHECKING:
+    from tfbigbatch.schedules.keras3 import GradualWarmup, RescaledSchedule
 
-__all__ = [*_HOMES, *_CLASSES]
-_lazy = LazyNames(__name__, _HOMES, _CLASSES)
-
-
-def __getattr__(name: str) -> Any:
-    return _lazy.get(name)
-
-
-def __dir__() -> list[str]:
-    return _lazy.names()
+__all__ = ["DECAYS", "GradualWarmup", "RescaledSchedule", "build", "in_phases", "to_steps"]
+_lazy = LazyNames(__name__, {}, ("GradualWarmup", "RescaledSchedule"))
+__getattr__, __dir__ = _lazy.get, _lazy.names

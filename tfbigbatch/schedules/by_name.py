@@ -10,40 +10,36 @@ from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
 
-# Each decay: its required and its optional fields.
-DECAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "constant": ((), ()),
-    "linear": ((), ("end", "start")),
-    "polynomial": ((), ("power", "end", "start")),
-    "cosine": ((), ("end", "start")),
-    "exponential": (("factor", "every"), ("start", "staircase")),
-    "multi_step": (("factor", "boundaries"), ()),
-    "mlperf_lars": ((), ()),
-    "mlperf_gnmt": ((), ("remain", "interval")),
+# Each decay: its required fields, and its optional ones with their defaults.
+DECAYS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "constant": ((), {}),
+    "linear": ((), {"end": 0.0, "start": 0}),
+    "polynomial": ((), {"power": 2.0, "end": 0.0, "start": 0}),
+    "cosine": ((), {"end": 0.0, "start": 0}),
+    "exponential": (("factor", "every"), {"start": 0, "staircase": False}),
+    "multi_step": (("factor", "boundaries"), {}),
+    "mlperf_lars": ((), {}),
+    "mlperf_gnmt": ((), {"remain": 2 / 3, "interval": 0.0}),
 }
 
-_GNMT_HALVINGS = 4
-
-# The check of each field. Steps are checked by `build`; a Recipe has them as durations.
+# The check of each field.
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "power": functools.partial(arguments.number, above=0),
     "end": functools.partial(arguments.number, least=0),
+    "start": functools.partial(arguments.integer, least=0),
     "factor": functools.partial(arguments.number, above=0),
+    "every": functools.partial(arguments.integer, least=1),
     "staircase": arguments.flag,
+    "boundaries": functools.partial(arguments.integers, least=1),
     "remain": functools.partial(arguments.number, above=0, most=1, expected="a fraction of the run, above 0"),
     "interval": functools.partial(
         arguments.number, least=0, most=1, expected="a fraction of the run, or 0 to spread the halvings evenly"
     ),
 }
-_STEP_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "every": functools.partial(arguments.integer, least=1),
-    "start": functools.partial(arguments.integer, least=0),
-    "boundaries": functools.partial(arguments.integers, least=1),
-}
 
 
 def check_decay(decay: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a decay, with numbers as Python's.
+    """All fields of a decay, with numbers as Python's and with its defaults.
 
     Args:
       decay: a name of `DECAYS`.
@@ -62,14 +58,7 @@ def check_decay(decay: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         given = fields.get(name)
         if given is None or (isinstance(given, Sequence) and not given):
             raise InputError(f"decay {decay!r} needs {name}; got {given!r}.")
-    return _checked(fields, _CHECKS)
-
-
-def _checked(fields: Mapping[str, Any], checks: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    return {
-        name: value if value is None or name not in checks else checks[name](name, value)
-        for name, value in fields.items()
-    }
+    return {**optional, **{name: _CHECKS[name](name, given) for name, given in fields.items() if given is not None}}
 
 
 def build(
@@ -110,77 +99,61 @@ def build(
     peak = arguments.number("peak", peak, least=0)
     warmup_steps = arguments.integer("warmup_steps", warmup_steps, least=0)
     total_steps = arguments.integer("total_steps", total_steps, least=0)
-    fields = check_decay(decay, _checked(fields, _STEP_CHECKS))
-    fields = {name: value for name, value in fields.items() if value is not None}
-    classes = keras_version.module_for("tfbigbatch.schedules", keras)
+    fields = check_decay(decay, fields)
     if warmup_steps > total_steps:
         raise InputError(
             f"the warm-up of {warmup_steps} steps is longer than the run of {total_steps}: "
             "lower schedule.warmup_epochs, train longer, or use a smaller batch."
         )
-    start = fields.get("start", 0)
-    hold_steps = max(0, start - warmup_steps)
-    if warmup_steps + hold_steps > total_steps:
+    start = max(warmup_steps, fields.get("start", 0))
+    if start > total_steps:
         raise InputError(f"the decay starts at step {start}, past the run's end at {total_steps}. Start it earlier.")
-    after = _decay(classes.keras_schedules, decay, fields, peak, warmup_steps, hold_steps, total_steps)
-    return classes.GradualWarmup(peak, warmup_steps, after, hold_steps, warmup_shape)
+    after = _decay(keras_version.keras_package(keras).optimizers.schedules, decay, fields, peak, start, total_steps)
+    ours = keras_version.module_for("tfbigbatch.schedules", keras)
+    return ours.GradualWarmup(peak, warmup_steps, after, start - warmup_steps, warmup_shape)
 
 
-def _decay(
-    keras_schedules: Any,
-    decay: str,
-    fields: dict[str, Any],
-    peak: float,
-    warmup_steps: int,
-    hold_steps: int,
-    total_steps: int,
-) -> Any:
-    """The schedule after the warm-up and the hold, made of Keras' own; None for a constant learning rate."""
-    left, end = max(1, total_steps - warmup_steps - hold_steps), fields.get("end", 0.0)
+def _decay(schedules: Any, decay: str, fields: dict[str, Any], peak: float, start: int, total_steps: int) -> Any:
+    """The schedule from step `start` on, the end of warm-up and hold, made of Keras' own; None for a constant one."""
+    left, end = max(1, total_steps - start), fields.get("end", 0.0)
     if decay == "constant":
         return None
     if decay in ("linear", "polynomial"):
-        power = fields.get("power", 2.0) if decay == "polynomial" else 1.0
-        return keras_schedules.PolynomialDecay(peak, left, end_learning_rate=end, power=power)
+        return schedules.PolynomialDecay(peak, left, end_learning_rate=end, power=fields.get("power", 1.0))
     if decay == "mlperf_lars":
-        steps = max(1, total_steps - warmup_steps - hold_steps + 1)
-        return keras_schedules.PolynomialDecay(peak, steps, end_learning_rate=1e-4, power=2.0)
+        return schedules.PolynomialDecay(peak, total_steps - start + 1, end_learning_rate=1e-4, power=2.0)
     if decay == "cosine":
         # Half a cosine: Loshchilov & Hutter, arXiv:1608.03983.
-        return keras_schedules.CosineDecay(peak, left, alpha=end / peak if peak else 0.0)
+        return schedules.CosineDecay(peak, left, alpha=end / peak if peak else 0.0)
     if decay == "exponential":
-        staircase = fields.get("staircase", False)
-        return keras_schedules.ExponentialDecay(peak, fields["every"], fields["factor"], staircase=staircase)
-    factor, boundaries = fields.get("factor", 0.5), list(fields.get("boundaries", ()))
+        return schedules.ExponentialDecay(peak, fields["every"], fields["factor"], staircase=fields["staircase"])
     if decay == "mlperf_gnmt":
-        remain = fields.get("remain", 2 / 3)
-        boundaries = gnmt_halvings(total_steps, remain=remain, interval=fields.get("interval", 0.0))
-        if not warmup_steps < boundaries[0]:
+        boundaries, factor = gnmt_halvings(total_steps, **fields), 0.5
+        if not start < boundaries[0]:
             raise InputError(
-                f"remain={remain} of {total_steps} steps is step {boundaries[0]}: expected the first halving after the "
-                f"warm-up of {warmup_steps}."
+                f"remain={fields['remain']} of {total_steps} steps is step {boundaries[0]}: expected the first halving "
+                f"after the warm-up of {start}."
             )
-    inside = [boundary for boundary in boundaries if boundary <= warmup_steps]
+    else:
+        boundaries, factor = fields["boundaries"], fields["factor"]
+    inside = [boundary for boundary in boundaries if boundary <= start]
     if inside:
         raise InputError(
-            f"the boundary at step {inside[0]} lies inside the warm-up of {warmup_steps} steps: warm up "
-            "shorter, or move the boundary."
+            f"the boundary at step {inside[0]} lies inside the warm-up of {start} steps: warm up shorter, or move the "
+            "boundary."
         )
     if boundaries != sorted(set(boundaries)):
         raise InputError(f"boundaries={boundaries} of a multi_step decay: expected them increasing.")
     # Keras drops after the step at a boundary; ours at it, as the other decays count.
-    return keras_schedules.PiecewiseConstantDecay(
-        [float(boundary - warmup_steps) - 0.5 for boundary in boundaries],
-        [peak * factor**drops for drops in range(len(boundaries) + 1)],
-    )
+    at = [float(boundary - start) - 0.5 for boundary in boundaries]
+    return schedules.PiecewiseConstantDecay(at, [peak * factor**drops for drops in range(len(at) + 1)])
 
 
 def gnmt_halvings(total_steps: int, *, remain: float, interval: float) -> list[int]:
     """The four steps, counted from the run's first, at which MLPerf's GNMT halves its learning rate.
 
-    NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: its options are remain_steps, 0.666
-    by default, decay_interval, decay_steps of 4 and decay_factor of 0.5. Where the run is longer,
-    the last learning rate is kept.
+    NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: remain_steps, 0.666 there by default, and
+    decay_interval. Where the run is longer, the last learning rate is kept.
 
     Args:
       total_steps: steps in the run.
@@ -188,5 +161,5 @@ def gnmt_halvings(total_steps: int, *, remain: float, interval: float) -> list[i
       interval: fraction of the run between halvings; 0 to spread them evenly over the rest.
     """
     first = int(remain * total_steps)
-    distance = int(interval * total_steps) if interval else (total_steps - first) // _GNMT_HALVINGS
-    return [first + halving * max(1, distance) for halving in range(_GNMT_HALVINGS)]
+    distance = int(interval * total_steps) if interval else (total_steps - first) // 4
+    return [first + halving * max(1, distance) for halving in range(4)]

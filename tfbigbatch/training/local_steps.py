@@ -9,8 +9,8 @@ from typing import Any
 import ml_collections
 import tf_keras
 
+from tfbigbatch import keras2
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import keras2
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.training.callbacks.base import StepCallback
 from tfbigbatch.training.phases import Phase

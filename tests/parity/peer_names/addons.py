@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch.optimizers import keras2
+from tfbigbatch import keras2
 from tfbigbatch.optimizers.exclusions import is_excluded
 
 

@@ -5,7 +5,7 @@ import types
 import tf_keras
 
 from tests.parity.peer_names import stand_ins
-from tfbigbatch.optimizers import keras2
+from tfbigbatch import keras2
 
 SGD, Adam, AdamW = stand_ins(keras2, tf_keras.saving.register_keras_serializable("peer_names"), __name__)
 sgd = types.SimpleNamespace(SGD=SGD)

@@ -1,0 +1,260 @@
+"""The schedules, for either Keras: `of_keras` makes the classes of `schedules.keras3` and `tfbigbatch.keras2`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfbigbatch import keras_version
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils import arguments
+
+# Each shape: the learning rate at a step (float32, from 0) of a warm-up to the peak at `warmup_steps`.
+WARMUP_SHAPES: dict[str, Callable[[Any, float, int], Any]] = {
+    "linear": lambda step, peak, warmup_steps: peak * step / warmup_steps,
+    # From 1% of the peak, as in MLPerf's GNMT.
+    "exponential": lambda step, peak, warmup_steps: peak * 0.01 ** (1.0 - step / warmup_steps),
+}
+
+
+class Schedule:
+    """What the schedules share: their Keras, which `of_keras` sets, and the config."""
+
+    # The package of that Keras, and the module of its tensors' functions.
+    keras: Any
+    ops: Any
+    # The arguments of the constructor, which are attributes too.
+    fields: tuple[str, ...]
+
+    def _checked(self, name: str, schedule: Any) -> Any:
+        """The schedule itself; raises ValueError if it is not one of this Keras."""
+        kind = self.keras.optimizers.schedules.LearningRateSchedule
+        if not isinstance(schedule, kind):
+            raise InputError(
+                f"{name}={schedule!r} is not a {kind.__module__}.{kind.__name__}: take a schedule of the Keras that "
+                "the optimizer is for."
+            )
+        return schedule
+
+    def get_config(self) -> dict[str, Any]:
+        schedules = self.keras.optimizers.schedules
+        kind, convert = schedules.LearningRateSchedule, schedules.serialize
+        return {name: _converted(getattr(self, name), kind, convert) for name in self.fields}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        convert = cls.keras.optimizers.schedules.deserialize
+        return cls(**{name: _converted(value, dict, convert) for name, value in config.items()})
+
+
+def _converted(value: Any, kind: type, convert: Callable[[Any], Any]) -> Any:
+    """A value, or those in a list of them, with what is of a kind converted."""
+    if isinstance(value, list):
+        return [_converted(each, kind, convert) for each in value]
+    return convert(value) if isinstance(value, kind) else value
+
+
+class GradualWarmup(Schedule):
+    """A gradual warm-up to a peak learning rate, followed by another schedule.
+
+    Raises the learning rate over `warmup_steps` steps, linearly from 0 (Goyal et al. 2017, arXiv:1706.02677,
+    section 2.2) or exponentially; keeps the peak for `hold_steps` steps, then follows `after`.
+
+    Args:
+      peak: the learning rate at the end of the warm-up, 0 or more.
+      warmup_steps: in optimizer steps; 0 means no warm-up.
+      after: the schedule of the same Keras that follows, counted from the end of the hold; None keeps the peak.
+      hold_steps: in optimizer steps, 0 or more.
+      warmup_shape: one of WARMUP_SHAPES: 'linear' or 'exponential'.
+
+    Raises:
+      ValueError: an argument is out of range, the shape is unknown, or `after` is not a schedule of this Keras.
+    """
+
+    fields: tuple[str, ...] = ("peak", "warmup_steps", "after", "hold_steps", "warmup_shape")
+
+    def __init__(
+        self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, warmup_shape: str = "linear"
+    ) -> None:
+        self.peak = arguments.number("peak", peak, least=0)
+        self.warmup_steps = arguments.integer("warmup_steps", warmup_steps, least=0)
+        self.after = None if after is None else self._checked("after", after)
+        self.hold_steps = arguments.integer("hold_steps", hold_steps, least=0)
+        self.warmup_shape = arguments.one_of("warmup_shape", warmup_shape, WARMUP_SHAPES)
+
+    def __call__(self, step: Any) -> Any:
+        step, following = self.ops.cast(step, "float32"), self.peak
+        if self.after is not None:
+            following = self.after(self.ops.maximum(step - self.warmup_steps - self.hold_steps, 0.0))
+        return self._warmed_up(step, self.ops.cast(following, "float32"))
+
+    def _warmed_up(self, step: Any, following: Any) -> Any:
+        """The warm-up until its end, then what follows."""
+        if self.warmup_steps == 0:
+            return following
+        rising = WARMUP_SHAPES[self.warmup_shape](step, self.peak, self.warmup_steps)
+        return self.ops.where(step < self.warmup_steps, rising, following)
+
+
+class AdjustableWarmup(GradualWarmup):
+    """A linear warm-up and the schedule after it, scaled by a gain in a variable.
+
+        learning_rate(t) = min(peak * t / warmup_steps, gain * after(t - warmup_steps))
+
+    With a gain of 1 this is the plan. Below 1 the warm-up ends early, at `gain * warmup_steps`, at a peak of
+    `gain * peak`; above 1 it continues at the same slope until it meets `gain` times the decay. The learning rate never
+    jumps up when the gain is changed during the warm-up.
+
+    Make it where the optimizer is made, inside the strategy's scope: `gain`, a float32 tf.Variable to assign to, then
+    belongs to that strategy. It is read in the graph, so that changing it needs no new trace.
+
+    Args:
+      peak, warmup_steps, after, hold_steps: the plan, as for `GradualWarmup`; `after` starts at the peak.
+      gain: above 0; 1 is the plan.
+
+    Raises:
+      ValueError: as for `GradualWarmup`; `after` does not start at the peak, or Keras 3 runs on another backend than
+        TensorFlow.
+    """
+
+    fields = ("peak", "warmup_steps", "after", "hold_steps")
+
+    def __init__(
+        self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, gain: float = 1.0
+    ) -> None:
+        keras_version.require_tensorflow(self, "An adjustable schedule")
+        # Here alone, as the other schedules of Keras 3 run without TensorFlow.
+        import tensorflow as tf
+
+        super().__init__(peak, warmup_steps, after, hold_steps)
+        gain = arguments.number("gain", gain, above=0)
+        if after is not None:
+            first = float(after(tf.constant(0.0)))
+            if not abs(first - self.peak) <= 1e-5 * self.peak:
+                raise InputError(
+                    f"after begins at {first:.6g}, the warm-up ends at peak={self.peak:.6g}: an adjustable schedule is "
+                    "continuous. Give a decay that begins at the peak."
+                )
+        aggregation = tf.VariableAggregation.ONLY_FIRST_REPLICA
+        with tf.init_scope():
+            self.gain = tf.Variable(gain, dtype=tf.float32, trainable=False, name="gain", aggregation=aggregation)
+
+    def _warmed_up(self, step: Any, following: Any) -> Any:
+        ceiling = self.ops.convert_to_tensor(self.gain) * following
+        if self.warmup_steps == 0:
+            return ceiling
+        # peak * t / t can round below the peak, where the plain warm-up ends.
+        rising = WARMUP_SHAPES["linear"](step, self.peak, self.warmup_steps)
+        return self.ops.minimum(self.ops.where(step == self.warmup_steps, self.peak, rising), ceiling)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "gain": float(self.gain.numpy())}
+
+
+def make_adjustable(schedule: Any) -> Any:
+    """The same warm-up and decay, with a gain that DATE can change.
+
+    Args:
+      schedule: a `GradualWarmup` of either Keras, as `schedules.build` returns. An adjustable one is
+        returned as it is.
+
+    Raises:
+      ValueError: it is another schedule, or its warm-up is not linear.
+    """
+    if isinstance(schedule, AdjustableWarmup):
+        return schedule
+    if not isinstance(schedule, GradualWarmup):
+        raise InputError(
+            f"{schedule!r} cannot be adjusted: expected a GradualWarmup of tf_keras or Keras 3, as "
+            "tfbigbatch.schedules.build returns."
+        )
+    if schedule.warmup_shape != "linear":
+        raise InputError(
+            f"a warm-up with warmup_shape={schedule.warmup_shape!r} cannot be adjusted: use warmup_shape='linear'."
+        )
+    classes = sys.modules[type(schedule).__module__]
+    return classes.AdjustableWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
+
+
+class PhasedSchedule(Schedule):
+    """Several schedules, one after the other; see `in_phases`."""
+
+    fields = ("schedules", "steps")
+
+    def __init__(self, schedules: Sequence[Any], steps: Sequence[int]) -> None:
+        schedules, steps = arguments.items("schedules", schedules), arguments.items("steps", steps)
+        if not schedules or len(schedules) != len(steps):
+            raise InputError(
+                f"phases of {steps} steps for {len(schedules)} schedules: expected one number of steps for each, and "
+                "at least one schedule."
+            )
+        self.schedules = [self._checked(f"schedules[{index}]", each) for index, each in enumerate(schedules)]
+        self.steps = arguments.integers("steps", steps, least=1)
+
+    def __call__(self, step: Any) -> Any:
+        step = self.ops.cast(step, "float32")
+        start = sum(self.steps[:-1])
+        learning_rate = self.schedules[-1](self.ops.maximum(step - start, 0.0))
+        for schedule, steps in reversed(list(zip(self.schedules[:-1], self.steps[:-1]))):
+            end, start = start, start - steps
+            in_phase = schedule(self.ops.minimum(self.ops.maximum(step - start, 0.0), float(steps)))
+            learning_rate = self.ops.where(step < end, in_phase, learning_rate)
+        return learning_rate
+
+
+def in_phases(schedules: Sequence[Any], steps: Sequence[int], keras: str | None = None) -> Any:
+    """Joins schedules into one: each starts, at its own first step, at the end of the one before it.
+
+    Args:
+      schedules: Keras schedules, such as `build` returns.
+      steps: the steps of each, 1 or more; the last schedule continues after its end.
+      keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
+
+    Returns:
+      The schedule itself if there is one, otherwise a serialisable `PhasedSchedule`.
+
+    Raises:
+      ValueError: there is no schedule, the two differ in length, a phase has no step, or a schedule is not of this
+        Keras.
+    """
+    phased = keras_version.module_for("tfbigbatch.schedules", keras).PhasedSchedule(schedules, steps)
+    return phased if len(phased.schedules) > 1 else phased.schedules[0]
+
+
+class RescaledSchedule(Schedule):
+    """`factor * schedule(start + pace * step)`: a step here is `pace` steps of the schedule.
+
+    Where the batch becomes k times as large at step `start` of a schedule, each step sees k times as many examples:
+    `pace` is k, and `factor` what a scaling rule gives for it.
+
+    Args:
+      schedule: a schedule of this Keras.
+      start: the schedule's step at step 0, 0 or more.
+      pace: steps of the schedule in one step, above 0.
+      factor: of the learning rate, 0 or more.
+
+    Raises:
+      ValueError: a number is out of range, or the schedule is not of this Keras.
+    """
+
+    fields = ("schedule", "start", "pace", "factor")
+
+    def __init__(self, schedule: Any, start: float = 0.0, pace: float = 1.0, factor: float = 1.0) -> None:
+        self.schedule = self._checked("schedule", schedule)
+        self.start = arguments.number("start", start, least=0)
+        self.pace = arguments.number("pace", pace, above=0)
+        self.factor = arguments.number("factor", factor, least=0)
+
+    def __call__(self, step: Any) -> Any:
+        return self.factor * self.schedule(self.start + self.pace * self.ops.cast(step, "float32"))
+
+
+def of_keras(keras: Any, ops: Any, module: str) -> list[type]:
+    """The four schedules as classes of a Keras, registered with it, for the module that has them."""
+    base, register = keras.optimizers.schedules.LearningRateSchedule, keras.saving.register_keras_serializable
+    own = {"keras": keras, "ops": ops, "__module__": module}
+    return [
+        register("tfbigbatch")(type(each.__name__, (each, base), {**own, "__doc__": each.__doc__}))
+        for each in (GradualWarmup, AdjustableWarmup, PhasedSchedule, RescaledSchedule)
+    ]
