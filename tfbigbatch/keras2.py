@@ -22,7 +22,7 @@ from tfbigbatch.optimizers import adamw, lamb, lars, muon, shampoo
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 from tfbigbatch.optimizers.declared import DESCRIPTION, check_schedules
 from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule
-from tfbigbatch.optimizers.sharded_updates import one_device
+from tfbigbatch.optimizers.sharing import one_device
 from tfbigbatch.optimizers.step import step
 from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
 from tfbigbatch.schedules import classes

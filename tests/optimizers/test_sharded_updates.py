@@ -16,8 +16,8 @@ from tests.helpers.keras_versions import (
     tensor_variables,
     variables,
 )
-from tfbigbatch.optimizers import assignment
-from tfbigbatch.optimizers.assignment import Group
+from tfbigbatch.optimizers import sharing
+from tfbigbatch.optimizers.sharing import Group
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 # ResNet-50's last stage and classifier, and small ones.
@@ -29,14 +29,14 @@ def test_only_matrices_that_take_longer_than_their_bytes_are_shared():
         """Of five Newton-Schulz steps on the smaller Gram matrix."""
         return 20.0 * rows * columns * min(rows, columns)
 
-    chosen = functools.partial(assignment.worthwhile, LAYERS, flops, 8)
+    chosen = functools.partial(sharing.worthwhile, LAYERS, flops, 8)
     assert chosen(None, is_free=False) == [0, 1, 2]
     assert chosen(True, is_free=False) == [0, 1, 2, 3, 4]
     assert chosen(False, is_free=False) == []
     # Within one CPU nothing moves.
     assert chosen(None, is_free=True) == [0, 1, 2, 3, 4]
     # One matrix of some milliseconds is not worth a collective.
-    assert assignment.worthwhile([Group(1, 256, 256)], flops, 8, None, is_free=False) == []
+    assert sharing.worthwhile([Group(1, 256, 256)], flops, 8, None, is_free=False) == []
 
 
 @both_versions

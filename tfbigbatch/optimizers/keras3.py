@@ -24,7 +24,7 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
     import tensorflow as tf
 
     from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
-    from tfbigbatch.optimizers.sharded_updates import one_device
+    from tfbigbatch.optimizers.sharing import one_device
     from tfbigbatch.optimizers.tensorflow import OnReplicas
 
 if TYPE_CHECKING:

@@ -1,35 +1,283 @@
-"""A function of matrices that costs much, such as an orthogonalisation, shared by the replicas.
+"""Work that the replicas share: it is dealt to them by cost, each does its own part, and all get the rest.
 
-Each matrix is transformed on one replica, as `assignment` deals them, and an exchange gives all replicas the rest:
+There are two uses. `map_matrices`: a function of matrices that costs much, such as an orthogonalisation; each matrix is
+transformed on one replica. `Shards`: sharded updates; each replica has the state of its share of the layers, updates
+these, and sends their weights. That is the first stage of ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054), or
+weight-update sharding (Xu et al. 2020, arXiv:2004.13336), by whole layers: trust ratios and matrices need them.
+Gradients are summed over the replicas as without it. Keras and TensorFlow have none outside XLA's for TPUs, and so this
+is our own.
 
-| strategy | the replicas' values here | exchange |
+| strategy | the replicas of this process | the others' parts come by |
 |---|---|---|
-| one process, such as MirroredStrategy | one for each device | copies between the devices |
-| MultiWorkerMirroredStrategy | one for each device of this process | `exchange.between_processes` |
-| TPUStrategy | one, of a program for all replicas | all-reduce of disjoint parts |
+| one process, such as MirroredStrategy | all, one for each device | copies between the devices |
+| MultiWorkerMirroredStrategy | one for each device | rounds of an all-gather, or an all-reduce |
+| TPUStrategy (`map_matrices` alone) | one, of a program for all replicas | an all-reduce of disjoint parts |
 
-All replicas have the same bits of a matrix that is shared. The others are transformed on each replica.
+All replicas have the same bits of what is shared.
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+import heapq
+import itertools
+import typing
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
+from tensorflow.python.distribute import distribute_lib, distribute_utils, numpy_dataset
 
-from tfbigbatch.optimizers import assignment, exchange
-from tfbigbatch.optimizers.assignment import Group, Part
+from tfbigbatch.errors import InputError
+
+_Tensors = list[tf.Tensor]
+
+# ---- Who does what: plain Python, so that all processes come to the same ---------------------------------------
+
+# Floating-point operations of the function on one matrix [rows, columns].
+Flops = Callable[[int, int], float]
+
+# Operations in the time that a byte takes to the other replicas. At half of its peak rate a TPU does 180 (v3) to 2,300
+# (v6e) in an all-reduce's time for a byte (`tpu.chips`), an A100 500 over NVLink; 16 cores of 100 GFLOP/s do 500 at
+# 25 Gb/s.
+_OPERATIONS_PER_BYTE = 500.0
+# Less than this saved is not worth a collective: 1 ms over gRPC is 1e8 operations of a core.
+_LEAST_OPERATIONS = 5e8
+
+
+class Group(typing.NamedTuple):
+    """`number` matrices [rows, columns], of `itemsize` bytes an entry."""
+
+    number: int
+    rows: int
+    columns: int
+    itemsize: int = 4
+
+
+class _Part(typing.NamedTuple):
+    """Matrices `start` to `stop` of a group, given by its index, which the replica `owner` transforms."""
+
+    owner: int
+    group: int
+    start: int
+    stop: int
+
+
+def deal(costs: Sequence[float], replicas: int) -> list[int]:
+    """Deals things of different costs to the replicas: for each, the number of its replica.
+
+    The costliest first, each to the replica with the least so far (longest processing time first: Graham 1969, SIAM J.
+    Appl. Math. 17(2), at most 4/3 of the shortest makespan).
+    """
+    owners = [0] * len(costs)
+    loads = [(0.0, replica) for replica in range(replicas)]
+    for index in sorted(range(len(costs)), key=lambda index: -costs[index]):
+        load, owners[index] = heapq.heappop(loads)
+        heapq.heappush(loads, (load + costs[index], owners[index]))
+    return owners
+
+
+def _parts(groups: Sequence[Group], flops: Flops, replicas: int) -> list[_Part]:
+    """Deals all matrices to the replicas: each has a range of every group in which it has matrices."""
+    group_of = [index for index, group in enumerate(groups) for _ in range(group.number)]
+    owners = deal([flops(groups[index].rows, groups[index].columns) for index in group_of], replicas)
+    starts, parts = [0] * len(groups), []
+    for (owner, index), count in sorted(collections.Counter(zip(owners, group_of)).items()):
+        parts.append(_Part(owner, index, starts[index], starts[index] + count))
+        starts[index] += count
+    return parts
+
+
+def worthwhile(groups: Sequence[Group], flops: Flops, replicas: int, share: bool | None, is_free: bool) -> list[int]:
+    """Indices of the groups that are shared: all or none where `share` says so, else those that are worth it.
+
+    A matrix is worth sharing if working on it takes longer than sending it; all of these together, if that saves more
+    than the fixed time of a collective. Everything is, if sending is free, as within one CPU.
+    """
+    if share is False:
+        return []
+    if share or is_free:
+        return list(range(len(groups)))
+    chosen, saved = [], 0.0
+    for index, group in enumerate(groups):
+        cost = flops(group.rows, group.columns)
+        if cost > _OPERATIONS_PER_BYTE * group.rows * group.columns * group.itemsize:
+            chosen.append(index)
+            saved += group.number * cost * (1.0 - 1.0 / replicas)
+    return chosen if saved > _LEAST_OPERATIONS else []
+
+
+# ---- Between the replicas --------------------------------------------------------------------------------------
+
+# Rounds are of about this many bytes, up to a number of them: each holds its temporaries only as long as it lasts.
+# Between two processes 4 MB took 90 MB less than 32 MB, and no longer.
+_ROUND_BYTES = 2**22
+_MOST_ROUNDS = 64
+
+# A function of (index of a replica in this process, number of a tensor) that gives the tensor there.
+_Read = Callable[[int, int], tf.Tensor]
+
+
+def launchers(strategy: tf.distribute.Strategy) -> Any:
+    """TensorFlow's collectives of each device of this process, among several processes; None for one process."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return None
+    return strategy.extended._cross_device_ops._launchers
+
+
+def in_graph(function: Callable[[], Any]) -> Any:
+    """Calls a function of collectives; eagerly, one device's would wait for another's that is called later."""
+    return tf.function(function, autograph=False)() if tf.executing_eagerly() else function()
+
+
+def _replicas_here(strategy: tf.distribute.Strategy) -> list[int]:
+    """The numbers of this process's replicas, in the order of its devices."""
+    extended = strategy.extended
+    return [extended._get_replica_id_in_sync_group(index) for index in range(len(extended.worker_devices))]
+
+
+def _is_between_processes(strategy: tf.distribute.Strategy) -> bool:
+    return len(strategy.extended.worker_devices) < strategy.num_replicas_in_sync
+
+
+def _on_all(
+    strategy: tf.distribute.Strategy, owners: Sequence[int], specs: Sequence[tf.TensorSpec], own: _Read
+) -> list[_Tensors]:
+    """For each replica of this process all tensors, of which each is computed by the replica that owns it, by `own`."""
+    here = _replicas_here(strategy)
+
+    def exchanged() -> list[_Tensors]:
+        found: list[dict[int, tf.Tensor]] = []
+        for index, (device, replica) in enumerate(zip(strategy.extended.worker_devices, here)):
+            with tf.device(device):
+                found.append({number: own(index, number) for number, owner in enumerate(owners) if owner == replica})
+        _send(
+            strategy,
+            owners,
+            specs,
+            read=lambda index, number: found[index][number],
+            write=lambda index, number, value: found[index].update({number: tf.identity(value)}),
+        )
+        return [[of_replica[number] for number in range(len(owners))] for of_replica in found]
+
+    return in_graph(exchanged) if _is_between_processes(strategy) else exchanged()
+
+
+def _send(
+    strategy: tf.distribute.Strategy,
+    owners: Sequence[int],
+    specs: Sequence[tf.TensorSpec],
+    read: _Read,
+    write: Callable[[int, int, tf.Tensor], Any],
+) -> None:
+    """Gives all replicas the tensors that one replica each has; between processes within `in_graph`.
+
+    Args:
+      strategy: not TPUStrategy.
+      owners: for each tensor, the number of its replica.
+      specs: its shape and dtype.
+      read: gives a tensor that a replica of this process owns.
+      write: function of (index of a replica in this process, a tensor's number, the tensor), called for what the
+        replica does not own; its result, if it has one, is waited for before the next round. Also for its own where
+        they are summed: a sum loses the sign of zeros.
+    """
+    here, devices = _replicas_here(strategy), strategy.extended.worker_devices
+    if not _is_between_processes(strategy):
+        for number, owner in enumerate(owners):
+            with tf.device(devices[owner]):
+                value = read(owner, number)
+            for index in (index for index in here if index != owner):
+                with tf.device(devices[index]):
+                    write(index, number, value)
+        return
+    for dtype in dict.fromkeys(spec.dtype for spec in specs):
+        # Of each replica: the tensors of this dtype that it owns, in order.
+        shares = [
+            [number for number, spec in enumerate(specs) if spec.dtype == dtype and owners[number] == replica]
+            for replica in range(strategy.num_replicas_in_sync)
+        ]
+        for index, (replica, launcher) in enumerate(zip(here, launchers(strategy))):
+            with tf.device(launcher._device):
+                flat = [tf.reshape(read(index, number), [-1]) for number in shares[replica]]
+                own = [tf.zeros([0], dtype), *flat]
+                _send_rounds(launcher, replica, shares, specs, own, functools.partial(write, index))
+
+
+def _send_rounds(
+    launcher: Any,
+    replica: int,
+    shares: Sequence[Sequence[int]],
+    specs: Sequence[tf.TensorSpec],
+    own: _Tensors,
+    write: Callable[[int, tf.Tensor], Any],
+) -> None:
+    """On one replica, which has the flat tensors `own`: one round after the other, so that their temporaries are not
+    there together."""
+    ends = [list(itertools.accumulate(specs[number].shape.num_elements() for number in share)) for share in shares]
+    totals = [each[-1] if each else 0 for each in ends]
+    # An all-gather is padded to the largest share; an all-reduce receives all of them twice.
+    is_gathered = max(totals) < 2 / len(shares) * sum(totals)
+    everyones = _gathered if is_gathered else _summed
+    rounds = min(_MOST_ROUNDS, max(1, -(-max(totals) * len(shares) * own[0].dtype.size // _ROUND_BYTES)))
+    step = max(1, -(-max(totals) // rounds))
+    arrived: list[_Tensors] = [[] for _ in shares]
+    before: list[Any] = []
+    for low in range(0, max(*totals, 1), step):
+        with tf.control_dependencies(before):
+            sent = tf.identity(_rows(own, low, low + step))
+        sizes = [min(max(total - low, 0), step) for total in totals]
+        before = [sent]
+        for owner, received in enumerate(everyones(launcher, sent, replica, sizes)):
+            arrived[owner].append(received)
+            for number, end in zip(shares[owner], ends[owner]):
+                is_complete = low < end <= low + step or low == end == 0
+                if is_complete and not (owner == replica and is_gathered):
+                    shape = specs[number].shape
+                    whole = _rows(arrived[owner], end - shape.num_elements(), end)
+                    before.append(write(number, tf.reshape(whole, shape)))
+        before = [each for each in before if each is not None]
+
+
+def _gathered(launcher: Any, own: tf.Tensor, replica: int, sizes: list[int]) -> _Tensors:
+    """All replicas' shares, by an all-gather of rows: the replica's number, its share, zeros."""
+    filled = tf.zeros([max(sizes) - sizes[replica]], own.dtype)
+    row = tf.concat([tf.constant([replica], own.dtype), own, filled], axis=0)
+    rows = launcher._all_gather(row[tf.newaxis], launcher._options)
+    rows = tf.ensure_shape(rows, [len(sizes), 1 + max(sizes)])
+    # TensorFlow orders the GPUs of a process by their links, and not by the replicas' numbers.
+    places = tf.argsort(rows[:, 0])
+    return [tf.reshape(tf.slice(rows, [places[each], 1], [1, size]), [size]) for each, size in enumerate(sizes)]
+
+
+def _summed(launcher: Any, own: tf.Tensor, replica: int, sizes: list[int]) -> _Tensors:
+    """All replicas' shares, by an all-reduce of vectors that are zero but for the replica's share."""
+    before, after = sum(sizes[:replica]), sum(sizes[replica + 1 :])
+    return tf.split(launcher.all_reduce(tf.pad(own, [[before, after]])), sizes)
+
+
+def _rows(tensors: _Tensors, start: int, stop: int) -> tf.Tensor:
+    """A range of the tensors' concatenation, of which only that is made."""
+    picked, offset = [], 0
+    for tensor in tensors:
+        low, high = max(start - offset, 0), min(stop - offset, tensor.shape[0])
+        if low < high:
+            picked.append(tensor if high - low == tensor.shape[0] else tensor[low:high])
+        offset += tensor.shape[0]
+    return picked[0] if len(picked) == 1 else tf.concat(picked or [tensors[0][:0]], axis=0)
+
+
+# ---- Matrices --------------------------------------------------------------------------------------------------
 
 # [k, rows, columns] to [k, rows, columns], each matrix by itself.
 Transform = Callable[[tf.Tensor], tf.Tensor]
-_Tensors = list[tf.Tensor]
-# Function of (tensors, start, stop): the transformed matrices of this range of their concatenation, in pieces.
+# For each group of matrices, and each replica of this process, tensors of them.
+_OfGroups = list[list[_Tensors]]
+
+# A function of (tensors, start, stop): the transformed matrices of this range of their concatenation, in pieces.
 _Apply = Callable[[_Tensors, int, int], _Tensors]
-# For each replica of this process and each shape of matrices, tensors of them.
-_OfReplicas = list[list[_Tensors]]
 
 # Matrices of one shape are transformed together up to this size. On a CPU that gains 1.8 times the rate for 64 x 64,
 # 1.1 times for 128 x 128 and nothing from 256 x 256 on (results/measurements/speed.md).
@@ -40,7 +288,7 @@ def map_matrices(
     transform: Transform,
     batches: Sequence[Sequence[tf.Tensor]],
     *,
-    flops: assignment.Flops,
+    flops: Flops,
     strategy: tf.distribute.Strategy,
     share: bool | None = None,
 ) -> list[list[tf.Tensor]]:
@@ -53,8 +301,8 @@ def map_matrices(
       batches: for each batch, its value on each replica of this process; the same on all replicas.
       flops: floating-point operations of `transform` on one matrix [rows, columns].
       strategy: the tf.distribute.Strategy.
-      share: each matrix is transformed on one replica. None: where it pays, see `assignment.worthwhile`. In a step
-        that XLA compiles for GPUs, where the replicas run apart, nothing is shared.
+      share: each matrix is transformed on one replica, and not on all. None: where it pays, see `worthwhile`. In a
+        step that XLA compiles for GPUs, where the replicas run apart, nothing is shared.
 
     Returns:
       The transformed batches, in the form of `batches`.
@@ -68,49 +316,38 @@ def map_matrices(
         Group(sum(batches[index][0].shape[0] for index in same), rows, columns, dtype.size)
         for (dtype, rows, columns), same in members.items()
     ]
-    inputs: _OfReplicas = [
-        [[batches[index][replica] for index in same] for same in members.values()] for replica in range(len(batches[0]))
-    ]
+    inputs: _OfGroups = [list(map(list, zip(*(batches[index] for index in same)))) for same in members.values()]
     apply = functools.partial(_transformed, transform, _batch_bytes(strategy, batches))
-    exchanged, is_free = _exchange(strategy, batches)
     replicas = strategy.num_replicas_in_sync
-    shared = assignment.worthwhile(groups, flops, replicas, share, is_free) if exchanged else []
-    found: _OfReplicas = [[[] for _ in groups] for _ in inputs]
-    for own, results in zip(inputs, found):
-        for group in (group for group in range(len(groups)) if group not in shared):
-            with tf.device(own[group][0].device):
-                results[group] = apply(own[group], 0, groups[group].number)
+    exchange, is_free = _exchange(strategy, batches)
+    shared = worthwhile(groups, flops, replicas, share, is_free) if exchange else []
+    found: dict[int, list[_Tensors]] = {}
     if shared:
-        parts = assignment.assign([groups[group] for group in shared], flops, replicas)
-        pieces = exchanged(strategy, apply, [[own[group] for group in shared] for own in inputs], parts)
-        for results, own in zip(found, pieces):
-            for group, of_group in zip(shared, own):
-                results[group] = of_group
-    outcomes: list[list[Any]] = [[] for _ in batches]
-    for results in found:
-        for same, of_group in zip(members.values(), results):
-            start = 0
-            for index in same:
-                count = batches[index][0].shape[0]
-                outcomes[index].append(_rows(of_group, start, start + count))
-                start += count
+        parts = _parts([groups[group] for group in shared], flops, replicas)
+        found.update(zip(shared, exchange(strategy, apply, [inputs[group] for group in shared], parts)))
+    outcomes: list[_Tensors] = [[] for _ in batches]
+    for group, same in enumerate(members.values()):
+        if group not in found:
+            found[group] = [apply(tensors, 0, groups[group].number) for tensors in inputs[group]]
+        start = 0
+        for index in same:
+            stop = start + batches[index][0].shape[0]
+            outcomes[index] = [_rows(tensors, start, stop) for tensors in found[group]]
+            start = stop
     return outcomes
 
 
 def _exchange(strategy: tf.distribute.Strategy, batches: Sequence[Sequence[tf.Tensor]]) -> tuple[Any, bool]:
-    """The function by which replicas get each other's results, None where they cannot; and True if nothing moves."""
-    replicas = strategy.num_replicas_in_sync
+    """The function by which replicas share groups of matrices, None where they cannot; and True if nothing moves."""
+    replicas, here = strategy.num_replicas_in_sync, len(batches[0])
     if replicas == 1:
         return None, False
-    here = len(batches[0])
     if isinstance(strategy, tf.distribute.TPUStrategy) and here == 1:
         return _in_one_program, False
-    if exchange.launchers(strategy):
-        # XLA compiles no collectives of this kind; for GPUs, a replica's step does without a merged call.
-        return _between_processes if strategy.extended._use_merge_call() else None, False
     if here == replicas:
-        return _between_devices, all(_device_type(value) == "CPU" for value in batches[0])
-    return None, False
+        return _on_devices, all(_device_type(value) == "CPU" for value in batches[0])
+    # XLA compiles no collectives of this kind; for GPUs, a replica's step does without a merged call.
+    return _on_devices if launchers(strategy) and strategy.extended._use_merge_call() else None, False
 
 
 def _device_type(tensor: tf.Tensor) -> str | None:
@@ -122,87 +359,48 @@ def _batch_bytes(strategy: tf.distribute.Strategy, batches: Sequence[Sequence[tf
     return _CPU_BATCH_BYTES if on_cpu and not isinstance(strategy, tf.distribute.TPUStrategy) else _BATCH_BYTES
 
 
-def _rows(tensors: _Tensors, start: int, stop: int) -> tf.Tensor:
-    """A range of the tensors' concatenation, of which only that is made."""
-    picked, offset = [], 0
-    for tensor in tensors:
-        low, high = max(start - offset, 0), min(stop - offset, tensor.shape[0])
-        if low < high:
-            picked.append(tensor if high - low == tensor.shape[0] else tensor[low:high])
-        offset += tensor.shape[0]
-    return picked[0] if len(picked) == 1 else tf.concat(picked, axis=0)
-
-
 def _transformed(transform: Transform, limit: int, tensors: _Tensors, start: int, stop: int) -> _Tensors:
     """`transform` of a range of the tensors' concatenation, in batches of up to `limit` bytes."""
     rows, columns = tensors[0].shape[1:]
     most = max(1, limit // (rows * columns * tensors[0].dtype.size))
-    return [transform(_rows(tensors, first, min(first + most, stop))) for first in range(start, stop, most)]
+    with tf.device(tensors[0].device):
+        return [transform(_rows(tensors, first, min(first + most, stop))) for first in range(start, stop, most)]
 
 
-# ---- Exchanges: functions of (strategy, apply, inputs, each replica's parts) ---------------------------------
+def _on_devices(
+    strategy: tf.distribute.Strategy, apply: _Apply, inputs: _OfGroups, parts: Sequence[_Part]
+) -> _OfGroups:
+    """The transformed groups, each part from the device of its replica."""
+    like = [of_replicas[0][0] for of_replicas in inputs]
 
+    def own(index: int, number: int) -> tf.Tensor:
+        _, group, start, stop = parts[number]
+        return tf.concat(apply(inputs[group][index], start, stop), axis=0)
 
-def _between_devices(_: tf.distribute.Strategy, apply: _Apply, inputs: _OfReplicas, parts: list[list[Part]]) -> Any:
-    devices = [of_replica[0][0].device for of_replica in inputs]
-    pieces: list[_Tensors] = [[] for _ in inputs[0]]
-    for device, of_replica, own in zip(devices, inputs, parts):
-        with tf.device(device):
-            for part in own:
-                pieces[part.group] += apply(of_replica[part.group], part.start, part.stop)
-    copies: _OfReplicas = []
-    for device in devices:
-        with tf.device(device):
-            copies.append([[tf.identity(piece) for piece in of_group] for of_group in pieces])
-    return copies
-
-
-def _between_processes(
-    strategy: tf.distribute.Strategy, apply: _Apply, inputs: _OfReplicas, parts: list[list[Part]]
-) -> Any:
-    owned = [(replica, part) for replica, own in enumerate(parts) for part in own]
-    shapes = [(part.stop - part.start, *inputs[0][part.group][0].shape[1:]) for _, part in owned]
-
-    def exchanged() -> _OfReplicas:
-        # For each replica of this process, the transformed matrices of each part, flat.
-        found: list[dict[int, tf.Tensor]] = []
-        for index, (launcher, of_groups) in enumerate(zip(exchange.launchers(strategy), inputs)):
-            found.append({})
-            with tf.device(launcher._device):
-                for number, (replica, part) in enumerate(owned):
-                    if replica == strategy.extended._get_replica_id_in_sync_group(index):
-                        own = apply(of_groups[part.group], part.start, part.stop)
-                        found[-1][number] = tf.concat([tf.reshape(piece, [-1]) for piece in own], axis=0)
-        exchange.between_processes(
-            strategy,
-            [replica for replica, _ in owned],
-            [count * rows * columns for count, rows, columns in shapes],
-            [inputs[0][part.group][0].dtype for _, part in owned],
-            read=lambda index, number: found[index][number],
-            write=lambda index, number, value: found[index].update({number: value}),
-        )
-        pieces: _OfReplicas = [[[] for _ in inputs[0]] for _ in inputs]
-        for index, of_replica in enumerate(pieces):
-            for number, (_, part) in enumerate(owned):
-                of_replica[part.group].append(tf.reshape(found[index][number], shapes[number]))
-        return pieces
-
-    return exchange.in_graph(exchanged)
+    specs = [
+        tf.TensorSpec([stop - start, *like[group].shape[1:]], like[group].dtype) for _, group, start, stop in parts
+    ]
+    found = _on_all(strategy, [part.owner for part in parts], specs, own)
+    return [
+        [[tensor for tensor, part in zip(tensors, parts) if part.group == group] for tensors in found]
+        for group in range(len(inputs))
+    ]
 
 
 def _in_one_program(
-    strategy: tf.distribute.Strategy, apply: _Apply, inputs: _OfReplicas, parts: list[list[Part]]
-) -> Any:
-    """Replicas with as many matrices of each shape run the same branch, each on matrices of its own.
+    strategy: tf.distribute.Strategy, apply: _Apply, inputs: _OfGroups, parts: Sequence[_Part]
+) -> _OfGroups:
+    """The transformed groups on TPUs: replicas with as many matrices of each run the same branch, on their own ones.
 
     Nothing is flattened: a TPU's layout pads the last axis to 128, and XLA would see the whole of a flat vector as
     [.., 2] to cut a matrix of two columns out of it.
     """
-    [of_groups] = inputs
-    whole = [_rows(tensors, 0, sum(tensor.shape[0] for tensor in tensors)) for tensors in of_groups]
-    kinds = [tuple((part.group, part.stop - part.start) for part in own) for own in parts]
+    replicas = strategy.num_replicas_in_sync
+    whole = [_rows(tensors, 0, sum(tensor.shape[0] for tensor in tensors)) for [tensors] in inputs]
+    parts_of = [[part for part in parts if part.owner == replica] for replica in range(replicas)]
+    kinds = [tuple((part.group, part.stop - part.start) for part in own) for own in parts_of]
+    begins = [{part.group: part.start for part in own} for own in parts_of]
     replica = xla.replica_id()
-    begins = [{part.group: part.start for part in own} for own in parts]
     starts = tf.gather([[own.get(group, 0) for group in range(len(whole))] for own in begins], replica)
 
     def branch(kind: tuple[tuple[int, int], ...]) -> _Tensors:
@@ -220,8 +418,136 @@ def _in_one_program(
         tf.gather([different.index(kind) for kind in kinds], replica),
         [functools.partial(branch, kind) for kind in different],
     )
-    return [[[_sum_over_replicas(tensor, strategy.num_replicas_in_sync)] for tensor in tf.nest.flatten(placed)]]
+    return [[[_sum_over_replicas(tensor, replicas)]] for tensor in tf.nest.flatten(placed)]
 
 
 def _sum_over_replicas(tensor: tf.Tensor, replicas: int) -> tf.Tensor:
     return tf.raw_ops.CrossReplicaSum(input=tensor, group_assignment=[list(range(replicas))])
+
+
+# ---- Layers ----------------------------------------------------------------------------------------------------
+
+
+class Shards:
+    """The replicas' shares of the layers.
+
+    Args:
+      label: name of the optimizer, for messages.
+      strategy: the tf.distribute.Strategy of the variables.
+      costs: of each layer, in any unit; the shares' sums are about equal.
+
+    Attributes:
+      owners: for each layer, the number of the replica that updates it.
+      between_processes: True where other processes have some of the replicas, and so of the state.
+
+    Raises:
+      ValueError: the strategy is neither MirroredStrategy nor MultiWorkerMirroredStrategy.
+    """
+
+    def __init__(self, label: str, strategy: tf.distribute.Strategy, costs: Sequence[float]) -> None:
+        if isinstance(strategy, tf.distribute.TPUStrategy):
+            raise InputError(
+                f"{label}(shard_updates=True) under TPUStrategy: the compiler for TPUs shards updates by itself where "
+                "it finds that it pays. Leave shard_updates out."
+            )
+        if not isinstance(strategy, (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)):
+            raise InputError(
+                f"{label}(shard_updates=True) is for MirroredStrategy and MultiWorkerMirroredStrategy, not for "
+                f"{type(strategy).__name__}: leave shard_updates out."
+            )
+        self._label = label
+        self._strategy = strategy
+        self.owners = deal(costs, strategy.num_replicas_in_sync)
+        self.between_processes = _is_between_processes(strategy)
+        self._here = {replica: index for index, replica in enumerate(_replicas_here(strategy))}
+
+    def device(self, owner: int, variable: Any) -> str | None:
+        """Device of a variable's copy on a replica; None where another process has it."""
+        copies = self._strategy.experimental_local_results(variable)
+        return copies[self._here[owner]].device if owner in self._here else None
+
+    def check_step(self, strategy: tf.distribute.Strategy) -> None:
+        """Raises ValueError where a step is taken in another way than the state was made for."""
+        if strategy.num_replicas_in_sync != self._strategy.num_replicas_in_sync:
+            raise InputError(
+                f"{self._label}(shard_updates=True) was built for {self._strategy.num_replicas_in_sync} replicas, and "
+                f"is used with {strategy.num_replicas_in_sync}. Build and use it in the same strategy."
+            )
+        if not strategy.extended._use_merge_call():
+            raise InputError(
+                f"{self._label}(shard_updates=True): in a step that XLA compiles as a whole, replicas cannot divide "
+                "the layers. Compile the model with jit_compile=False; the optimizer's own jit_compile=True works."
+            )
+
+    def run(self, owner: int, function: Callable[..., None], variable: Any, *arguments: Any) -> None:
+        """Calls `function` with a replica's own values of a variable and arguments, if it is one of this process.
+
+        `variable` may be of one replica already.
+        """
+        if owner not in self._here:
+            return
+        index = self._here[owner]
+        copies = self._strategy.experimental_local_results(variable)
+        own = copies[index] if len(copies) > 1 else copies[0]
+        # As strategy.extended.update, for one of the replicas.
+        with tf.device(own.device), distribute_lib.UpdateContext(index):
+            function(own, *distribute_utils.select_replica(index, arguments))
+
+    def global_norm(self, owners: Sequence[int], tensors: Sequence[Any]) -> tf.Tensor:
+        """Euclidean norm of tensors that their owners alone have; None stands for those of other processes."""
+
+        def half(_: int, number: int) -> tf.Tensor:
+            return tf.nn.l2_loss(tf.cast(tensors[number], tf.float32))
+
+        # One sum in the order of the layers, as that of a replica which has all of them.
+        halves = _on_all(self._strategy, owners, [tf.TensorSpec([], tf.float32)] * len(owners), half)[0]
+        return tf.sqrt(2.0 * tf.reduce_sum(tf.stack(halves)))
+
+    def gather(
+        self, owner: int, variable: tf.Variable | None, shape: Sequence[int], dtype: tf.DType
+    ) -> Callable[[], tf.Tensor]:
+        """A function, for all processes to call together, that gives the value of a variable of the owner's process.
+
+        `variable` is None in the others. The function is traced once.
+        """
+
+        specs = [tf.TensorSpec(shape, dtype)]
+
+        def value() -> tf.Tensor:
+            return _on_all(self._strategy, [owner], specs, lambda *_: tf.convert_to_tensor(variable))[0][0]
+
+        return tf.function(value, autograph=False)
+
+    def send(self, owners: Sequence[int], variables: Sequence[Any]) -> None:
+        """Gives all replicas the values that the owners' copies of variables have."""
+        copies = [self._strategy.experimental_local_results(variable) for variable in variables]
+        specs = [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
+
+        def read(index: int, number: int) -> tf.Tensor:
+            return copies[number][index].read_value()
+
+        def write(index: int, number: int, value: tf.Tensor) -> Any:
+            return copies[number][index].assign(value, read_value=False)
+
+        sent = functools.partial(_send, self._strategy, owners, specs, read, write)
+        in_graph(sent) if self.between_processes else sent()
+
+
+# ---- Variables of strategies -----------------------------------------------------------------------------------
+
+
+def strategy_of(variables: Sequence[tf.Variable]) -> tf.distribute.Strategy:
+    """The strategy that variables were made in; the current one where they were made in none."""
+    found = (getattr(variable, "distribute_strategy", None) for variable in variables)
+    return next(filter(None, found), tf.distribute.get_strategy())
+
+
+@contextlib.contextmanager
+def one_device(device: str) -> Iterator[None]:
+    """Variables made in this context are on one device, and of one replica, also in a strategy's scope."""
+
+    def made(next_creator: Callable[..., Any], **options: Any) -> Any:
+        return next_creator(**{**options, "colocate_with": numpy_dataset.SingleDevice(device)})
+
+    with tf.device(device), tf.variable_creator_scope(made):
+        yield

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import sharded_updates, sharing
+from tfbigbatch.optimizers import sharing
 from tfbigbatch.optimizers.checkpointing import ShardedVariable
 from tfbigbatch.optimizers.replica_state import regrouped
 from tfbigbatch.optimizers.rule import (
@@ -71,7 +71,7 @@ class OnReplicas(Place):
 
     def __init__(self, rule: Rule, micro_steps: tf.Variable | None, iterations: tf.Variable) -> None:
         super().__init__(rule, micro_steps, iterations)
-        self.shards: sharded_updates.Shards | None = None
+        self.shards: sharing.Shards | None = None
         self._strategy: Any = None
         self._largest = 0
         self._compiled = tf.function(self._apply_compiled, jit_compile=True, autograph=False)
@@ -116,7 +116,7 @@ class OnReplicas(Place):
 
     def _owners(self, variables: Sequence[tf.Variable], shapes: Sequence[tuple[Any, Any]]) -> list[Any]:
         """The number of the replica that updates each layer, by their part of all bytes and of all operations."""
-        strategy = sharded_updates.strategy_of(variables)
+        strategy = sharing.strategy_of(variables)
         if not self._rule.shard_updates or strategy.num_replicas_in_sync == 1:
             return [None] * len(variables)
         self._check_that_replicas_agree()
@@ -127,7 +127,7 @@ class OnReplicas(Place):
         flops = [0.0 if view is None else self._rule.matrix_flops(view) for view, _ in shapes]
         all_entries, all_flops = max(sum(entries), 1.0), max(sum(flops), 1.0)
         costs = [count / all_entries + each / all_flops for count, each in zip(entries, flops)]
-        self.shards = sharded_updates.Shards(type(self._rule).__name__, strategy, costs)
+        self.shards = sharing.Shards(type(self._rule).__name__, strategy, costs)
         return list(self.shards.owners)
 
     def _for_checkpoint(

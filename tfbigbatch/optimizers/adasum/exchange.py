@@ -18,7 +18,7 @@ from tensorflow.python.distribute import distribute_utils
 from tensorflow.python.ops import collective_ops
 
 from tfbigbatch.optimizers.adasum import rule
-from tfbigbatch.optimizers.exchange import launchers
+from tfbigbatch.optimizers.sharing import launchers
 
 _Tensors = list[tf.Tensor]
 _Move = Callable[[tf.Tensor], tf.Tensor]

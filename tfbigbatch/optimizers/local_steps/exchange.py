@@ -9,8 +9,8 @@ import tensorflow as tf
 from tensorflow.python.distribute import cross_device_utils
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers.exchange import launchers
 from tfbigbatch.optimizers.replica_state import regrouped
+from tfbigbatch.optimizers.sharing import launchers
 
 # A group's collectives have a key of its own; TensorFlow counts those of whole strategies from 1 up.
 _FIRST_KEY = 10_000
