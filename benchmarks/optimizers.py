@@ -90,7 +90,7 @@ CONTENDERS = {
     "lars": Contender("lars", _ours("keras2", "LARS")),
     "shampoo": Contender("shampoo", _ours("keras2", "Shampoo")),
     # Most of its steps compute no roots.
-    "shampoo_100": Contender("shampoo", _ours("keras2", "Shampoo", root_every=100)),
+    "shampoo_100": Contender("shampoo", _ours("keras2", "Shampoo", root={"every": 100})),
     "keras3_lamb": Contender("lamb", _ours("optimizers.keras3", "LAMB"), keras="keras3"),
     "keras3_lars": Contender("lars", _ours("optimizers.keras3", "LARS"), keras="keras3"),
     "tfm_lamb": Contender("lamb", _tfm("lamb", "LAMB")),

@@ -28,7 +28,10 @@ BUDGET = 3
 CLIPPING = {"global_clipnorm": 5.0}
 # Each optimizer and the learning rates of its trials.
 METHODS = {
-    "Muon": ({"name": "muon", "beta_2": 0.99, "exclude_from_weight_decay": [], **CLIPPING}, (0.0025, 0.0075, 0.022)),
+    "Muon": (
+        {"name": "muon", "vectors": {"beta_2": 0.99}, "exclude_from_weight_decay": [], **CLIPPING},
+        (0.0025, 0.0075, 0.022),
+    ),
     "AdamW": ({"name": "adamw", "weight_decay": 0.0, "beta_2": 0.99, **CLIPPING}, (0.002, 0.006, 0.018)),
     "Nesterov": ({"name": "momentum", "momentum": 0.9, "nesterov": True, **CLIPPING}, (0.025, 0.075, 0.22)),
 }

@@ -164,10 +164,12 @@ def test_fields_are_overridden_by_text():
         ("bert/lamb", "optimizer.learning_rate=1", "--config.schedule.learning_rate=1"),
         ("bert/lamb", "optimizer.lr=1", "schedule.learning_rate=1"),
         ("bert/lamb", "optimizer=lamb", "optimizer is a group of fields"),
-        ("bert/muon", "optimizer.matrices=logits", "matrices='logits'; expected pairs"),
-        ("bert/muon", 'optimizer.matrices=("logits", "vector")', "matrices holds 'logits'; expected pairs"),
-        ("bert/muon", 'optimizer.matrices={"logits": "vektor"}', "Did you mean 'vector'"),
-        ("bert/muon", "optimizer.ns_steps=3", "Did you mean 'newton_schulz_steps'"),
+        ("bert/muon", "optimizer.treatments=logits", "treatments='logits'; expected pairs"),
+        ("bert/muon", 'optimizer.treatments=("logits", "vector")', "treatments holds 'logits'; expected pairs"),
+        ("bert/muon", 'optimizer.treatments={"logits": "vektor"}', "Did you mean 'vector'"),
+        ("bert/muon", "optimizer.ns_steps=3", "write newton_schulz={'steps': 3}"),
+        ("bert/muon", "optimizer.newton_schulz.step=3", "newton_schulz takes no argument 'step'. Did you mean 'steps'"),
+        ("bert/muon", "optimizer.vectors.beta_2=2", "vectors.beta_2=2 is out of range"),
     ],
 )
 def test_an_override_that_does_not_fit_is_refused(name, assignment, said):
@@ -251,15 +253,15 @@ def test_another_optimizer_is_chosen_by_text():
 def test_what_is_a_matrix_is_chosen_by_text():
     config = experiment.load("digits/lstm_small_batch")
     experiment.override(
-        config, ["optimizer.name=muon", 'optimizer.matrices=(("logits", "vector"), ("k.l$", "matrix"))']
+        config, ["optimizer.name=muon", 'optimizer.treatments=(("logits", "vector"), ("k.l$", "matrix"))']
     )
-    assert config.optimizer.matrices == (("logits", "vector"), ("k.l$", "matrix"))
+    assert config.optimizer.treatments == (("logits", "vector"), ("k.l$", "matrix"))
     # A dictionary's patterns may have dots, which the names of a config may not.
-    experiment.override(config, ['optimizer.matrices={"logits.kernel": "vector"}'])
-    assert config.optimizer.matrices == (("logits.kernel", "vector"),)
-    config.optimizer = {"name": "muon", "matrices": {"logits": "vector"}}
-    experiment.override(config, ['optimizer.matrices={"lstm": "gates"}'])
-    assert config.optimizer.matrices == (("lstm", "gates"),)
+    experiment.override(config, ['optimizer.treatments={"logits.kernel": "vector"}'])
+    assert config.optimizer.treatments == (("logits.kernel", "vector"),)
+    config.optimizer = {"name": "muon", "treatments": {"logits": "vector"}}
+    experiment.override(config, ['optimizer.treatments={"lstm": "gates"}'])
+    assert config.optimizer.treatments == (("lstm", "gates"),)
 
 
 def test_experiments_are_found_by_path_and_by_name(tmp_path, monkeypatch):

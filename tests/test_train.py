@@ -138,7 +138,7 @@ VARIANTS = {
     "muon": {
         "optimizer": {
             "name": "muon",
-            "matrices": (("lstm", "gates"), ("logits.kernel", "vector")),
+            "treatments": (("lstm", "gates"), ("logits.kernel", "vector")),
             "scale": "trust_ratio",
             "normuon_beta": 0.95,
         },

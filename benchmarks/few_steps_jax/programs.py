@@ -50,7 +50,7 @@ class Program:
         self.stages = _stages(task, config, recipe, dataset_size)
         self.steps = sum(len(stage.rates) for stage in self.stages)
         config.optimizer.update(recipe.optimizer)
-        fields = {name: value for name, value in config.optimizer.items() if value is not None}
+        fields = {name: value for name, value in config.optimizer.to_dict().items() if value is not None}
         self._optimizer = registry.get({**fields, "learning_rate": 1.0}, keras="keras3")
         made = [variables.variable("keras3", path, np.zeros(shape, np.float32)) for path, shape in task.shapes.items()]
         self._optimizer.build(made)

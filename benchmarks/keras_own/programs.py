@@ -20,7 +20,7 @@ def optimizer(name, schedule):
     if name == "LAMB":
         return keras3.LAMB(schedule, beta_2=_BETA_2, epsilon=1e-6, **ours)
     if name == "Muon":
-        return keras3.Muon(schedule, beta_2=_BETA_2, epsilon=1e-8, matrices=[(HEAD, "vector")], **ours)
+        return keras3.Muon(schedule, vectors={"beta_2": _BETA_2}, treatments=[(HEAD, "vector")], **ours)
     if name == "Keras Lamb":
         made = keras.optimizers.Lamb(schedule, beta_2=_BETA_2, epsilon=1e-6, **shared)
     elif name == "Keras Muon":

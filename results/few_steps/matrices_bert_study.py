@@ -50,11 +50,11 @@ def _config(treatment: str) -> experiment.Config:
     config.schedule.decay, config.schedule.start = "linear", "0 epochs"
     config.optimizer = {
         "name": "muon",
-        "beta_2": 0.99,
+        "vectors": {"beta_2": 0.99},
         "weight_decay": 0.01,
         "exclude_from_weight_decay": "norm_and_bias",
         "global_clipnorm": 1.0,
-        "matrices": (("self_attention/", treatment),),
+        "treatments": (("self_attention/", treatment),),
     }
     config.log_every = "0.25 epochs"
     config.keep_best = False

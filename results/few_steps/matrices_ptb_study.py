@@ -17,7 +17,8 @@ from tfbigbatch import experiment
 from tfbigbatch.studies import study
 
 # What was its default when the table was made.
-MUON = {"name": "muon", "beta_2": 0.95, "exclude_from_weight_decay": []}
+ADAM = {"beta_2": 0.95}
+MUON = {"name": "muon", "vectors": ADAM, "exclude_from_weight_decay": []}
 # The name of a row: the optimizer's fields, and the learning rates that its trials begin with.
 ROWS = {
     "SGD": ({"name": "momentum", "momentum": 0.0}, (10.0, 20.0, 40.0)),
@@ -25,23 +26,26 @@ ROWS = {
     "AdamW": ({"name": "adamw", "beta_2": 0.99, "weight_decay": 0.0}, (0.01, 0.02, 0.04)),
     "LAMB": ({"name": "lamb", "beta_2": 0.99, "exclude_from_weight_decay": []}, (0.02, 0.04, 0.08)),
     "Muon": (MUON, (0.01, 0.02, 0.04)),
-    "Muon, gates": ({**MUON, "matrices": (("lstm", "gates"),)}, (0.01, 0.02, 0.04)),
+    "Muon, gates": ({**MUON, "treatments": (("lstm", "gates"),)}, (0.01, 0.02, 0.04)),
     "Muon everywhere": (
-        {**MUON, "matrices": (("embedding|logits/kernel", "matrix"),)},
+        {**MUON, "treatments": (("embedding|logits/kernel", "matrix"),)},
         (0.01, 0.02, 0.04),
     ),
-    "Muon, output layer too": ({**MUON, "matrices": (("logits/kernel", "matrix"),)}, (0.01, 0.02, 0.04)),
-    "Muon, embedding too": ({**MUON, "matrices": (("embedding", "matrix"),)}, (0.01, 0.02, 0.04)),
-    "Muon, vectors at a third": ({**MUON, "vector_learning_rate_ratio": 0.333}, (0.02, 0.04, 0.08)),
-    "Muon, vectors at 3 times": ({**MUON, "vector_learning_rate_ratio": 3.0}, (0.005, 0.01, 0.02)),
-    "Muon, beta_2 0.99": ({**MUON, "beta_2": 0.99}, (0.01, 0.02, 0.04)),
-    "Muon, LAMB for vectors": ({**MUON, "vectors": "lamb"}, (0.01, 0.02, 0.04)),
+    "Muon, output layer too": ({**MUON, "treatments": (("logits/kernel", "matrix"),)}, (0.01, 0.02, 0.04)),
+    "Muon, embedding too": ({**MUON, "treatments": (("embedding", "matrix"),)}, (0.01, 0.02, 0.04)),
+    "Muon, vectors at a third": ({**MUON, "vectors": {**ADAM, "learning_rate_ratio": 0.333}}, (0.02, 0.04, 0.08)),
+    "Muon, vectors at 3 times": ({**MUON, "vectors": {**ADAM, "learning_rate_ratio": 3.0}}, (0.005, 0.01, 0.02)),
+    "Muon, beta_2 0.99": ({**MUON, "vectors": {"beta_2": 0.99}}, (0.01, 0.02, 0.04)),
+    "Muon, LAMB for vectors": ({**MUON, "vectors": {**ADAM, "step": "lamb"}}, (0.01, 0.02, 0.04)),
     "Muon, trust ratio": ({**MUON, "scale": "trust_ratio"}, (0.01, 0.02, 0.04)),
-    "Muon, spectral": ({**MUON, "scale": "spectral", "vector_learning_rate_ratio": 0.1}, (0.05, 0.1, 0.2)),
+    "Muon, spectral": (
+        {**MUON, "scale": "spectral", "vectors": {**ADAM, "learning_rate_ratio": 0.1}},
+        (0.05, 0.1, 0.2),
+    ),
     "Muon, NorMuon": ({**MUON, "normuon_beta": 0.95}, (0.01, 0.02, 0.04)),
-    "Muon, Polar Express": ({**MUON, "coefficients": "polar_express"}, (0.01, 0.02, 0.04)),
+    "Muon, Polar Express": ({**MUON, "newton_schulz": {"coefficients": "polar_express"}}, (0.01, 0.02, 0.04)),
     "Muon, momentum 0.9": ({**MUON, "momentum": 0.9}, (0.01, 0.02, 0.04)),
-    "Muon, three Newton-Schulz steps": ({**MUON, "newton_schulz_steps": 3}, (0.01, 0.02, 0.04)),
+    "Muon, three Newton-Schulz steps": ({**MUON, "newton_schulz": {"steps": 3}}, (0.01, 0.02, 0.04)),
 }
 BUDGET = 3
 

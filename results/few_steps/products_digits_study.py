@@ -23,6 +23,6 @@ def get_study(task: str = "digits") -> study.Study:
     table = studies.new(f"{ramps.title.partition(':')[0]}: Muon's products")
     for dtype in ("float32", "bfloat16"):
         config = studies.scaled(row.config, row.config.batch_size, "sqrt", learning_rate=VARIANTS[task])
-        config.optimizer.product_dtype = dtype
+        config.optimizer.newton_schulz = {"product_dtype": dtype}
         table.add(dtype, config, seeds=SEEDS, tuned="study_ramp")
     return table

@@ -55,7 +55,7 @@ def _optimizers(adamw: float, lamb: float, muon: float, **fields: Any) -> dict[s
     return {
         "AdamW": ({"name": "adamw", "beta_2": 0.99, **fields}, adamw),
         "LAMB": ({"name": "lamb", "beta_2": 0.99, "exclude_from_weight_decay": [], **fields}, lamb),
-        "Muon": ({"name": "muon", "beta_2": 0.99, "exclude_from_weight_decay": [], **fields}, muon),
+        "Muon": ({"name": "muon", "vectors": {"beta_2": 0.99}, "exclude_from_weight_decay": [], **fields}, muon),
     }
 
 

@@ -34,7 +34,7 @@ SPREAD = 2.5
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "AdamW": {"name": "adamw", "beta_1": 0.9, "beta_2": 0.999},
     "LAMB": {"name": "lamb", "beta_1": 0.9, "beta_2": 0.999, "exclude_from_layer_adaptation": "norm_and_bias"},
-    "Muon": {"name": "muon", "momentum": 0.95, "beta_1": 0.9, "beta_2": 0.95},
+    "Muon": {"name": "muon", "momentum": 0.95, "vectors": {"beta_1": 0.9, "beta_2": 0.95}},
 }
 SCALED: dict[str, dict[str, str]] = {
     "": {},

@@ -60,7 +60,7 @@ def _doubling(to: int, over: str, **fields: Any) -> dict[str, Any]:
 
 
 def _muon(**fields: Any) -> dict[str, Any]:
-    return {"name": "muon", "beta_2": 0.99, "exclude_from_weight_decay": [], **fields}
+    return {"name": "muon", "vectors": {"beta_2": 0.99}, "exclude_from_weight_decay": [], **fields}
 
 
 BIAS = {"model.output_bias": "frequency"}

@@ -59,7 +59,7 @@ class Task:
 PTB = {"global_clipnorm": 0.25}
 BERT = {"weight_decay": 0.01, "exclude_from_weight_decay": "norm_and_bias", "global_clipnorm": 1.0}
 # Gradients of a mean over tokens are a thirteenth of those over sentences, which are clipped at 5.
-MULTI30K = {"beta_2": 0.98, "global_clipnorm": 0.4}
+MULTI30K = {"global_clipnorm": 0.4}
 
 VARIANTS = {
     "ptb": Task(
@@ -73,7 +73,7 @@ VARIANTS = {
         methods={
             "SGD": ({"name": "momentum", "momentum": 0.0, **PTB}, 20.0),
             "AdamW": ({"name": "adamw", "beta_2": 0.99, "weight_decay": 0.0, **PTB}, 0.02),
-            "Muon": ({"name": "muon", "beta_2": 0.95, "exclude_from_weight_decay": [], **PTB}, 0.02),
+            "Muon": ({"name": "muon", "vectors": {"beta_2": 0.95}, "exclude_from_weight_decay": [], **PTB}, 0.02),
         },
         no_bias="uniform",
         fields={"schedule.decay": "linear", "schedule.start": "0 epochs", "evaluate_on": "valid"},
@@ -89,7 +89,7 @@ VARIANTS = {
         methods={
             "LAMB": ({"name": "lamb", "epsilon": 1e-6, **BERT}, 0.005),
             "AdamW": ({"name": "adamw", "beta_2": 0.99, **BERT}, 0.008),
-            "Muon": ({"name": "muon", "beta_2": 0.95, **BERT}, 0.03),
+            "Muon": ({"name": "muon", "vectors": {"beta_2": 0.95}, **BERT}, 0.03),
         },
         no_bias="zero",
         fields={"schedule.rule": "none"},
@@ -104,8 +104,8 @@ VARIANTS = {
         unit="epochs",
         warmup_part=12,
         methods={
-            "AdamW": ({"name": "adamw", "weight_decay": 0.0, **MULTI30K}, 0.006),
-            "Muon": ({"name": "muon", "exclude_from_weight_decay": [], **MULTI30K}, 0.03),
+            "AdamW": ({"name": "adamw", "beta_2": 0.98, "weight_decay": 0.0, **MULTI30K}, 0.006),
+            "Muon": ({"name": "muon", "vectors": {"beta_2": 0.98}, "exclude_from_weight_decay": [], **MULTI30K}, 0.03),
         },
         no_bias="uniform",
         # The mean over tokens: steps of short and of long sentences compare. The loss is of interest here, and a short

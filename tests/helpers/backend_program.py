@@ -23,12 +23,14 @@ OPTIMIZERS = {
     "lamb": lambda: keras3.LAMB(0.02, weight_decay=0.01, global_clipnorm=1.0, trust_ratio_bounds=(None, 2.0)),
     "nvlamb": lambda: keras3.LAMB(scheduled(), pre_normalize=True, bias_correction=False),
     "muon": lambda: keras3.Muon(0.02, normuon_beta=0.9, weight_decay=0.1),
-    "muon in gram": lambda: keras3.Muon(0.02, coefficients="polar_express", scale="trust_ratio", vectors="lamb"),
+    "muon in gram": lambda: keras3.Muon(
+        0.02, newton_schulz={"coefficients": "polar_express"}, scale="trust_ratio", vectors="lamb"
+    ),
     # Well damped: at first the statistics are of low rank, and the roots multiply rounding by their condition.
     "shampoo": lambda: keras3.Shampoo(
-        0.002, block_size=8, root_every=2, weight_decay=0.01, graft_steps=1, matrix_epsilon=1e-3
+        0.002, block_size=8, root={"every": 2, "epsilon": 1e-3}, weight_decay=0.01, graft={"steps": 1}
     ),
-    "shampoo by newton": lambda: keras3.Shampoo(0.02, graft="lamb", root_method="newton", vectors="adam"),
+    "shampoo by newton": lambda: keras3.Shampoo(0.02, graft="lamb", root={"method": "newton"}, vectors="adam"),
     "adamw": lambda: keras3.AdamW(0.01, clipnorm=0.5, amsgrad=True),
     "accumulated": lambda: keras3.LAMB(0.02, accumulation_steps=2, global_clipnorm=0.1),
     "growing": lambda: keras3.Muon(0.02, accumulation_steps=tfbigbatch.optimizers.AccumulationSchedule([1, 3], [2, 1])),

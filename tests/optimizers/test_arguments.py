@@ -6,6 +6,7 @@ import pytest
 from tests.helpers import keras_versions
 from tests.helpers.keras_versions import KERAS, applied, both_versions, make, variables
 from tfbigbatch import optimizers
+from tfbigbatch.optimizers import arguments as argument_tables
 
 
 @both_versions
@@ -27,26 +28,34 @@ def test_a_schedule_of_the_other_keras_is_told(keras_version, argument):
         ("LAMB", {"trust_ratio_bounds": (2.0, 1.0)}, r"trust_ratio_bounds=\(2.0, 1.0\) is not a pair of bounds"),
         ("LAMB", {"exclude_from_weight_decay": "bias"}, r"write \['bias'\], or one of the sets 'norm_and_bias'"),
         ("LAMB", {"exclude_from_weight_decay": ["("]}, "is not a regular expression"),
-        ("Muon", {"newton_schulz_steps": 0}, "steps=0 is out of range; expected a whole number of 1 or more"),
-        ("Muon", {"coefficients": (3.4, -4.8, 2.0)}, "is unknown. Known: polar_express, quintic"),
-        ("Muon", {"vectors": "sgd"}, "vectors='sgd' is unknown. Known: adam, lamb"),
-        ("Muon", {"product_dtype": "float16"}, "product_dtype='float16' is unknown"),
-        ("Muon", {"matrices": "softmax"}, "matrices='softmax'; expected pairs"),
         (
             "Muon",
-            {"matrices": {"softmax": "vektor"}},
+            {"newton_schulz": {"steps": 0}},
+            "newton_schulz.steps=0 is out of range; expected a whole number of 1 or more",
+        ),
+        ("Muon", {"newton_schulz": {"coefficients": (3.4, -4.8, 2.0)}}, "is unknown. Known: polar_express, quintic"),
+        ("Muon", {"newton_schulz": 5}, "newton_schulz=5; expected a dictionary of steps, coefficients, product_dtype"),
+        ("Muon", {"newton_schulz": {"step": 5}}, "Muon: newton_schulz takes no argument 'step'. Did you mean 'steps'"),
+        ("Muon", {"vectors": 0.5}, "vectors=0.5; expected a text, its step, or a dictionary of step, learning_rate_r"),
+        ("Muon", {"vectors": {"eps": 1e-8}}, "vectors takes no argument 'eps'. Did you mean 'epsilon'"),
+        ("Muon", {"vectors": "sgd"}, "vectors.step='sgd' is unknown. Known: adam, lamb"),
+        ("Muon", {"newton_schulz": {"product_dtype": "float16"}}, "product_dtype='float16' is unknown"),
+        ("Muon", {"treatments": "softmax"}, "treatments='softmax'; expected pairs"),
+        (
+            "Muon",
+            {"treatments": {"softmax": "vektor"}},
             "the treatment 'vektor' of 'softmax' is unknown.*Did you mean 'vector'",
         ),
         (
             "Muon",
-            {"matrices": {"softmax": "in:1 out:1,2"}},
+            {"treatments": {"softmax": "in:1 out:1,2"}},
             "the treatment 'in:1 out:1,2' of 'softmax' is unknown.*each once",
         ),
-        ("Muon", {"matrices": {"(": "vector"}}, "is not a regular expression"),
-        ("Muon", {"ns_steps": 5}, "write newton_schulz_steps=5"),
-        ("Shampoo", {"graft": "adagrad"}, "graft='adagrad' is unknown. Known: lamb, lars, rmsprop, sgd"),
+        ("Muon", {"treatments": {"(": "vector"}}, "is not a regular expression"),
+        ("Muon", {"ns_steps": 5}, "write newton_schulz={'steps': 5}"),
+        ("Shampoo", {"graft": "adagrad"}, "graft.method='adagrad' is unknown. Known: lamb, lars, rmsprop, sgd"),
         ("Shampoo", {"block_size": 0}, "block_size=0 is out of range"),
-        ("Shampoo", {"exponent_override": 4}, "Did you mean 'exponent'. If so, write exponent=4"),
+        ("Shampoo", {"exponent_override": 4}, "It is a field: write root={'exponent': 4}"),
         ("LAMB", {"shard_updates": "yes"}, "shard_updates='yes'"),
     ],
 )
@@ -58,13 +67,22 @@ def test_bad_arguments_say_what_was_expected(keras_version, name, arguments, sai
 NUMBERS = {
     "LAMB": "learning_rate weight_decay beta_1 beta_2 epsilon clipnorm clipvalue global_clipnorm",
     "LARS": "learning_rate weight_decay momentum eeta epsilon ema_momentum",
-    "Muon": "learning_rate weight_decay momentum normuon_beta vector_learning_rate_ratio beta_1 beta_2 epsilon",
+    "Muon": "learning_rate weight_decay momentum normuon_beta vectors.learning_rate_ratio vectors.beta_1 vectors.beta_2"
+    " vectors.epsilon",
+    "Shampoo": "beta_1 beta_2 graft.eeta graft.epsilon root.epsilon vectors.beta_2",
 }
 FLAGS = {
     "LAMB": ["bias_correction", "pre_normalize", "use_ema"],
     "LARS": ["nesterov", "layer_statistics"],
-    "Muon": ["nesterov", "share_work"],
+    "Muon": ["nesterov"],
+    "Shampoo": ["shard_updates"],
 }
+
+
+def nested(argument, value):
+    """{'vectors': {'beta_2': value}} for 'vectors.beta_2'."""
+    name, _, field = argument.partition(".")
+    return {name: {field: value} if field else value}
 
 
 @both_versions
@@ -74,7 +92,7 @@ def test_every_hyperparameter_is_checked(keras_version, name):
         for value in (-0.1, float("nan"), float("inf"), True, "0.1", [0.1], {"a": 1}):
             for made in (make, lambda version, name, **options: optimizers.get(name.lower(), keras=version, **options)):
                 with pytest.raises(ValueError, match=f"{argument}=.* is (not a number|out of range); expected"):
-                    made(keras_version, name, **{argument: value})
+                    made(keras_version, name, **nested(argument, value))
     for argument in FLAGS[name]:
         with pytest.raises(ValueError, match=f"{name}: {argument}=1 is neither True nor False"):
             make(keras_version, name, **{argument: 1})
@@ -82,9 +100,10 @@ def test_every_hyperparameter_is_checked(keras_version, name):
         with pytest.raises(ValueError, match=f"{name}: accumulation_steps=.* expected a whole number of micro-batches"):
             make(keras_version, name, accumulation_steps=value)
     optimizer = make(keras_version, name)
-    with pytest.raises(ValueError, match=f"{name}: epsilon=nan is out of range"):
-        optimizer.epsilon = float("nan")
-    assert optimizer.epsilon == optimizer.get_config()["epsilon"] >= 0.0
+    last = {"Muon": "momentum", "Shampoo": "beta_2"}.get(name, "epsilon")
+    with pytest.raises(ValueError, match=f"{name}: {last}=nan is out of range"):
+        setattr(optimizer, last, float("nan"))
+    assert getattr(optimizer, last) == optimizer.get_config()[last] >= 0.0
 
 
 @both_versions
@@ -100,12 +119,29 @@ def test_every_hyperparameter_is_checked(keras_version, name):
         ("LAMB", {"decay": 0.1}, "Give a schedule as learning_rate"),
         ("LARS", {"trust_coefficient": 0.001}, "write eeta=0.001"),
         ("LARS", {"classic_momentum": False}, "form='momentum_ratio' for False"),
+        ("Muon", {"beta_2": 0.95}, "write vectors={'beta_2': 0.95}"),
+        ("Muon", {"adam_lr_ratio": 0.5}, "write vectors={'learning_rate_ratio': 0.5}"),
+        ("Shampoo", {"matrix_eps": 1e-6}, "write root={'epsilon': 1e-06}"),
+        ("Shampoo", {"eps": 1e-6}, "write graft={'epsilon': 1e-06} or root=.* or vectors="),
+        ("Shampoo", {"use_nesterov": True}, "momentum is always Nesterov's"),
+        ("Shampoo", {"max_preconditioner_dim": 1024}, "a side over 8,192, unless a pattern"),
     ],
 )
 def test_the_names_of_other_libraries_are_answered_with_ours(keras_version, name, theirs, said):
     for made in (make, lambda version, name, **options: optimizers.get(name.lower(), keras=version, **options)):
         with pytest.raises(ValueError, match=f"takes no argument '{next(iter(theirs))}'.*{said}"):
             made(keras_version, name, **theirs)
+
+
+def test_every_name_of_another_library_leads_somewhere():
+    said = {
+        theirs: " ".join(
+            str(argument_tables.unknown("", theirs, 1, table)) for table in argument_tables.TABLES.values()
+        )
+        for theirs in argument_tables._OUR_NAMES
+    }
+    assert len(said) > 50
+    assert [theirs for theirs, hints in said.items() if "write " not in hints] == []
 
 
 @both_versions
@@ -136,14 +172,34 @@ def test_hyperparameters_are_attributes_that_count(keras_version):
     assert ends[1] == pytest.approx(2 * ends[0], rel=1e-4)
 
 
+BEFORE = {
+    "normuon_beta": 0.9,
+    "block_size": 2,
+    "treatments": {"wide": "vector"},
+    "graft": {"steps": 3},
+    "vectors": "graft",
+}
+
+
 @both_versions
 @pytest.mark.parametrize(
-    "name, changed, value", [("Muon", "normuon_beta", None), ("Muon", "matrices", []), ("Shampoo", "block_size", 4)]
+    "name, changed, value",
+    [
+        ("Muon", "normuon_beta", None),
+        ("Muon", "treatments", []),
+        ("Shampoo", "block_size", 4),
+        ("Shampoo", "graft", {"steps": 2}),
+        ("Shampoo", "vectors", "adam"),
+    ],
 )
 def test_what_the_state_depends_on_stays(keras_version, name, changed, value):
     optimizer = make(keras_version, name)
-    setattr(optimizer, changed, {"normuon_beta": 0.9, "block_size": 2}.get(changed, {"wide": "vector"}))
+    setattr(optimizer, changed, BEFORE[changed])
     optimizer.build(variables(keras_version, {"kernel": np.ones((2, 3)), "wide": np.ones((2, 3))}))
     optimizer.learning_rate = 0.5
-    with pytest.raises(ValueError, match=f"{name}: {changed} cannot be changed now.*the state was made for {changed}="):
+    with pytest.raises(ValueError, match=f"{name}: {changed} cannot be changed now.*the state was made for {changed}"):
         setattr(optimizer, changed, value)
+    # Of a group the fields that the state does not depend on.
+    if isinstance(value, dict):
+        optimizer.graft = {"steps": 3, "eeta": 0.5}
+        assert optimizer.graft.eeta == 0.5

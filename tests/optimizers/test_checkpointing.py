@@ -42,7 +42,7 @@ def saved(model, tmp_path):
 # computations of the roots.
 RESTORED = [
     ("LAMB", {"accumulation_steps": 2}, 4),
-    ("Shampoo", {"accumulation_steps": 2, "root_every": 2, "graft_steps": 3, "block_size": 2}, 4),
+    ("Shampoo", {"accumulation_steps": 2, "root": {"every": 2}, "graft": {"steps": 3}, "block_size": 2}, 4),
     ("LAMB", {"accumulation_steps": AccumulationSchedule([1, 2], [2, 9])}, 5),
 ]
 

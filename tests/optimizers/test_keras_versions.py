@@ -17,7 +17,16 @@ OPTIMIZERS = [
 ]
 SAVED = [
     *OPTIMIZERS,
-    ("Muon", {"learning_rate": 0.02, "normuon_beta": 0.9, "matrices": [["hidden", "matrix"]]}),
+    (
+        "Muon",
+        {
+            "learning_rate": 0.02,
+            "normuon_beta": 0.9,
+            "treatments": [["hidden", "matrix"]],
+            "newton_schulz": {"steps": 3, "coefficients": "quintic", "product_dtype": "float32"},
+        },
+    ),
+    ("Shampoo", {"learning_rate": 0.02, "root": {"exponent": 2, "epsilon": 1e-3, "method": None, "every": 2}}),
     ("LAMB", {"learning_rate": 0.02, "accumulation_steps": AccumulationSchedule([1, 2], [2, 9])}),
 ]
 both_optimizers = pytest.mark.parametrize("name, arguments", OPTIMIZERS)

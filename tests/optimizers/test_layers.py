@@ -111,8 +111,8 @@ def test_pre_normalised_gradients_are_of_global_norm_one(keras_version):
     [
         ("LARS", {"learning_rate": 0.5, "weight_decay": 0.01, "eeta": 0.05}),
         ("LAMB", {"learning_rate": 0.02, "weight_decay": 0.01}),
-        ("Muon", {"matrices": [("table", "matrix")]}),
-        ("Muon", {"matrices": [("table", "vector")]}),
+        ("Muon", {"treatments": [("table", "matrix")]}),
+        ("Muon", {"treatments": [("table", "vector")]}),
     ],
 )
 @pytest.mark.parametrize("clipping", [{}, {"global_clipnorm": 0.5}, {"clipnorm": 0.5}, {"clipvalue": 0.1}])

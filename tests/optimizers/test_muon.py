@@ -92,11 +92,11 @@ NO_DECAY = {"bias": {"wd": 0.0, "adapt": False}}
 OPTIONS = {
     "defaults": ({}, {}),
     "momentum and steps": (
-        {"momentum": 0.8, "nesterov": False, "newton_schulz_steps": 3},
+        {"momentum": 0.8, "nesterov": False, "newton_schulz": {"steps": 3}},
         {"mu": 0.8, "nesterov": False, "steps": 3},
     ),
     "polar express, spectral": (
-        {"coefficients": "polar_express", "scale": "spectral"},
+        {"newton_schulz": {"coefficients": "polar_express"}, "scale": "spectral"},
         {"name": "polar_express", "scale": "spectral"},
     ),
     "decay": (
@@ -120,10 +120,10 @@ OPTIONS = {
     ),
     "normuon": ({"normuon_beta": 0.9}, {"beta": 0.9}),
     "vectors": (
-        {"vector_learning_rate_ratio": 0.5, "beta_1": 0.8, "beta_2": 0.9, "epsilon": 0.01},
+        {"vectors": {"learning_rate_ratio": 0.5, "beta_1": 0.8, "beta_2": 0.9, "epsilon": 0.01}},
         {"vectors": {"ratio": 0.5, "b1": 0.8, "b2": 0.9, "eps": 0.01}},
     ),
-    "no epsilon": ({"epsilon": 0.0}, {"vectors": {"eps": 0.0}}),
+    "no epsilon": ({"vectors": {"epsilon": 0.0}}, {"vectors": {"eps": 0.0}}),
     "clipnorm": ({"clipnorm": 1.0}, {"clip": {"norm": 1.0}}),
     "clipvalue": ({"clipvalue": 0.3}, {"clip": {"value": 0.3}}),
     "global_clipnorm": ({"global_clipnorm": 2.0}, {"clip": {"global_norm": 2.0}}),
@@ -162,7 +162,7 @@ def test_twelve_steps_follow_numpy(keras_version, option, where):
 @both_versions
 def test_treatments_by_pattern(keras_version):
     """Gates each by itself, the embedding as a matrix, and a kernel as a vector."""
-    arguments = {"matrices": {"recurrent": "gates", "embeddings": "matrix", "wide": "vector"}}
+    arguments = {"treatments": {"recurrent": "gates", "embeddings": "matrix", "wide": "vector"}}
     rows = {name: [each[name] for each in GRADIENTS] for name in WEIGHTS}
     reference = expected(GRADIENTS)
     adam = {"wd": 0.0, "adapt": False, "b2": 0.99, "eps": 1e-8}
@@ -193,7 +193,7 @@ def test_each_part_of_a_kernel_follows_numpy(shape, treatment, parts):
     random = np.random.RandomState(1)
     weight, gradients = random.normal(size=shape), random.normal(size=(STEPS, *shape))
     [kernel] = variables("keras3", {"kernel": weight})
-    optimizer = make("keras3", "Muon", learning_rate=schedule("keras3"), matrices={"kernel": treatment})
+    optimizer = make("keras3", "Muon", learning_rate=schedule("keras3"), treatments={"kernel": treatment})
     for gradient in gradients:
         optimizer.apply_gradients([(tf.constant(gradient, tf.float32), kernel)])
     for part in parts:
@@ -225,7 +225,7 @@ def test_state_is_float32_or_wider(keras_version, dtype, tolerance):
 
 @both_versions
 def test_matrices_have_one_slot_and_vectors_two(keras_version):
-    optimizer = make(keras_version, "Muon", normuon_beta=0.9, matrices=[("recurrent", "gates")])
+    optimizer = make(keras_version, "Muon", normuon_beta=0.9, treatments=[("recurrent", "gates")])
     optimizer.build(variables(keras_version, WEIGHTS))
     shapes = sorted(tuple(each.shape) for each in tensor_variables(optimizer) if each.shape.rank)
     momenta, moments = [(5, 4), (3, 8), (2, 8)], [(6, 3), (6, 3), (4,), (4,)]
@@ -240,22 +240,22 @@ def test_matrices_have_one_slot_and_vectors_two(keras_version):
 def test_treatments_are_checked_when_the_variables_are_known(keras_version):
     ours = variables(keras_version, WEIGHTS)
     with pytest.raises(ValueError, match="'heads' does not fit 'kernel'"):
-        make(keras_version, "Muon", matrices=[("^kernel", "heads")]).build(ours)
-    with pytest.warns(UserWarning, match="matrices: 'softmax' matches none of the 5 variables"):
-        make(keras_version, "Muon", matrices=[("softmax", "vector")]).build(ours)
+        make(keras_version, "Muon", treatments=[("^kernel", "heads")]).build(ours)
+    with pytest.warns(UserWarning, match="treatments: 'softmax' matches none of the 5 variables"):
+        make(keras_version, "Muon", treatments=[("softmax", "vector")]).build(ours)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make(keras_version, "Muon", matrices=[("^kernel", "vector")]).build(ours)
+        make(keras_version, "Muon", treatments=[("^kernel", "vector")]).build(ours)
 
 
 @both_versions
 def test_a_long_matrix_warns_when_the_variables_are_known(keras_version):
     ours = variables(keras_version, {"query_kernel": np.ones((2, 80, 4))})
     with pytest.warns(UserWarning, match="reads .*query_kernel' of shape .* as 1 x .160, 4.: one side"):
-        make(keras_version, "Muon", matrices=[("query", "rows:2")]).build(ours)
+        make(keras_version, "Muon", treatments=[("query", "rows:2")]).build(ours)
     for name in ("Muon", "Shampoo"):
-        optimizer = make(keras_version, name, matrices=[("query", "in:1 out:0,2")])
+        optimizer = make(keras_version, name, treatments=[("query", "in:1 out:0,2")])
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             optimizer.build(ours)
-        assert optimizer.get_config()["matrices"] == [["query", "in:1 out:0,2"]]
+        assert optimizer.get_config()["treatments"] == [["query", "in:1 out:0,2"]]

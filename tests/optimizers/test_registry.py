@@ -22,7 +22,7 @@ ARGUMENTS = {
     "lars": {"learning_rate": 2.0, "eeta": 0.02},
     "momentum": {"learning_rate": 0.02, "nesterov": True},
     "muon": {"learning_rate": 0.05},
-    "shampoo": {"learning_rate": 0.05, "graft": "lamb", "matrix_epsilon": 1e-3},
+    "shampoo": {"learning_rate": 0.05, "graft": "lamb", "root": {"epsilon": 1e-3}},
 }
 OURS = ("lamb", "lars", "muon", "shampoo")
 

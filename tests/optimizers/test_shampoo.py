@@ -31,16 +31,15 @@ def run(keras_version, weight, gradients, rates, name="kernel", **arguments):
     return np.array(variable)
 
 
-def check(keras_version, shape, graft="sgd", reference=None, tolerance=2e-3, **arguments):
+def check(keras_version, shape, method="sgd", reference=None, tolerance=2e-3, **arguments):
     """Ours after some steps against NumPy; `reference`: the options of NumPy where they have other names."""
     weight, gradients = gradients_for(shape)
-    shared = {"nesterov": True, "block_size": 8, "matrix_epsilon": 1e-4, "graft": graft, **arguments}
-    ours = {"weight_decay": 0.01, "beta_2": 0.9, "graft_steps": 0, **shared}
-    rates = RATES * SCALE[graft]
-    end = run(keras_version, weight, gradients, rates, **ours)
-    theirs = {"graft_steps": 0, **shared, **(reference or {})}
-    for name in ("root_every", "root_method", "vectors", "largest_side", "exponent", "weight_decay", "beta_1"):
-        theirs.pop(name, None)
+    own = {"weight_decay": 0.01, "beta_2": 0.9, "block_size": 8, **arguments}
+    own["graft"] = {"method": method, "steps": 0, **arguments.get("graft", {})}
+    own["root"] = {"epsilon": 1e-4, **arguments.get("root", {})}
+    rates = RATES * SCALE[method]
+    end = run(keras_version, weight, gradients, rates, **own)
+    theirs = {"block_size": own["block_size"], "matrix_epsilon": 1e-4, "graft": method, **(reference or {})}
     expected = shampoo_run(weight, gradients, rates, **theirs)
     # Relative to how far the weights moved.
     np.testing.assert_allclose(end - weight, expected - weight, atol=tolerance * np.abs(expected - weight).max())
@@ -56,17 +55,15 @@ def test_every_graft_follows_numpy(keras_version, graft):
 @pytest.mark.parametrize(
     "graft, arguments, reference",
     [
-        ("sgd", {"nesterov": False}, {}),
-        ("lamb", {"nesterov": False}, {}),
-        ("lars", {"graft_steps": 5}, {}),
-        ("lamb", {"graft_steps": 5}, {}),
-        ("sgd", {"root_every": 4}, {"every": 4}),
-        ("rmsprop", {"root_method": "newton"}, {}),
-        ("sgd", {"exponent": 2}, {"p": 2}),
+        ("lars", {"graft": {"steps": 5}}, {"graft_steps": 5}),
+        ("lamb", {"graft": {"steps": 5}}, {"graft_steps": 5}),
+        ("lars", {"graft": {"eeta": 0.002}}, {"eeta": 0.002}),
+        ("rmsprop", {"graft": {"epsilon": 0.1}}, {"eps": 0.1}),
+        ("sgd", {"root": {"every": 4}}, {"every": 4}),
+        ("rmsprop", {"root": {"method": "newton"}}, {}),
+        ("sgd", {"root": {"exponent": 2}}, {"p": 2}),
         ("sgd", {"beta_1": 0.5}, {"b1": 0.5}),
         ("lamb", {"beta_1": 0.5}, {"b1": 0.5}),
-        ("rmsprop", {"largest_side": 19}, {"precondition": False}),
-        ("sgd", {"largest_side": None}, {}),
         ("lars", {"block_size": 128}, {}),
     ],
 )
@@ -80,16 +77,23 @@ def test_any_shape_follows_numpy(shape):
     check("tf_keras", shape)
 
 
+def test_a_long_side_is_preconditioned_where_a_pattern_asks_for_it():
+    optimizer = make("tf_keras", "Shampoo", treatments={"wide": "matrix"})
+    plain, short, wide = optimizer.updater.rule.views(["kernel", "short", "wide"], [(8193, 2), (8192, 2), (8193, 2)])
+    assert plain is None and short.axes == (8192, 2) and wide.axes == (8193, 2)
+
+
 @both_versions
 def test_what_is_not_preconditioned_takes_the_grafts_step_or_adams(keras_version):
     weight, gradients = gradients_for((12,))
     expected = shampoo_run(weight, gradients, RATES, precondition=False)
-    arguments = {"weight_decay": 0.01, "beta_2": 0.9, "graft_steps": 0}
+    arguments = {"weight_decay": 0.01, "beta_2": 0.9, "graft": {"steps": 0}}
     end = run(keras_version, weight, gradients, RATES, vectors="graft", **arguments)
     np.testing.assert_allclose(end, expected, rtol=1e-5)
-    end = run(keras_version, weight, gradients, RATES, matrices={"kernel": "vector"}, **arguments)
+    end = run(keras_version, weight, gradients, RATES, treatments={"kernel": "vector"}, **arguments)
     np.testing.assert_allclose(end, expected, rtol=1e-5)
-    end = run(keras_version, weight, gradients, RATES, vectors="adam", vector_learning_rate_ratio=0.5, **arguments)
+    vectors = {"step": "adam", "learning_rate_ratio": 0.5, "beta_2": 0.9}
+    end = run(keras_version, weight, gradients, RATES, vectors=vectors, **arguments)
     adam = make(keras_version, "LAMB", learning_rate=0.0, beta_2=0.9, epsilon=1e-8, weight_decay=0.01,
                 exclude_from_layer_adaptation=["."])  # fmt: skip
     [variable] = variables(keras_version, {"kernel": weight})
@@ -106,7 +110,7 @@ def test_extreme_gradients_leave_finite_weights(graft, value):
     weight, _ = gradients_for((3, 4))
     gradient = value * np.outer([1.0, -2.0, 0.5], [1.0, 1.0, -1.0, 0.0])
     rate = {"sgd": 1e-2 / max(value, 1.0), "rmsprop": 0.003, "lars": 1.0, "lamb": 0.1}[graft]
-    end = run("tf_keras", weight, [gradient] * 4, [rate] * 4, graft=graft, graft_steps=0, block_size=8)
+    end = run("tf_keras", weight, [gradient] * 4, [rate] * 4, graft={"method": graft, "steps": 0}, block_size=8)
     assert np.isfinite(end).all() and np.abs(end - weight).max() < 1.0
     if value == 0.0:
         np.testing.assert_array_equal(end, weight.astype("float32"))
@@ -116,7 +120,7 @@ def test_extreme_gradients_leave_finite_weights(graft, value):
 def test_a_root_that_fails_leaves_the_last_one(keras_version):
     weight, gradients = gradients_for((6, 5))
     [variable] = variables(keras_version, {"kernel": weight})
-    optimizer = make(keras_version, "Shampoo", learning_rate=0.01, block_size=8, graft_steps=0)
+    optimizer = make(keras_version, "Shampoo", learning_rate=0.01, block_size=8, graft={"steps": 0})
 
     def roots():
         return [value for name, value in state_by_name(optimizer).items() if "roots" in name]
@@ -137,10 +141,12 @@ def test_no_root_yet_is_the_identity(method):
     """A first root that float32 cannot find, of a singular matrix with next to no damping: the step is the graft's."""
     weight, _ = gradients_for((6, 5))
     gradient = np.outer(np.arange(6.0), [1.0, -1.0, 2.0, 0.5, 0.3])
-    arguments = {"graft_steps": 0, "nesterov": False, "root_method": method, "block_size": 8}
-    end = run("tf_keras", weight, [gradient], [0.1], matrix_epsilon=1e-12, **arguments)
+    # Without momentum.
+    arguments = {"beta_1": 0.0, "graft": {"steps": 0}, "block_size": 8}
+    end = run("tf_keras", weight, [gradient], [0.1], root={"method": method, "epsilon": 1e-12}, **arguments)
     np.testing.assert_allclose(end, weight - 0.1 * gradient, rtol=1e-5, atol=1e-6)
-    end = run("tf_keras", weight, [gradient + np.eye(6, 5)], [0.1], matrix_epsilon=1e-4, **arguments)
+    root = {"method": method, "epsilon": 1e-4}
+    end = run("tf_keras", weight, [gradient + np.eye(6, 5)], [0.1], root=root, **arguments)
     assert np.abs(end - (weight - 0.1 * (gradient + np.eye(6, 5)))).max() > 0.1
 
 
@@ -150,12 +156,14 @@ def test_the_public_implementation_of_the_published_result():
     weight, lengths = random.normal(size=(4, 2)), np.geomspace(1.0, 0.1, 4)[:, np.newaxis]
     gradients = 1000.0 * random.normal(size=(6, 4, 2)) * lengths
     arguments = {
-        "beta_2": 0.9, "matrix_epsilon": 1e-4, "weight_decay": 0.01, "block_size": 4, "graft_steps": 2,
+        "beta_2": 0.9, "root": {"epsilon": 1e-4}, "weight_decay": 0.01, "block_size": 4,
     }  # fmt: skip
     golden = {
         "sgd": [[1.5200975, 0.65790784], [1.0450962, 2.0650935], [1.7703254, -1.1315523], [0.91865504, -0.18555857]],
         "rmsprop": [[1.7755718, 0.3957382], [0.89169556, 2.1526184], [1.783753, -1.1131244], [0.83995503, -0.2000967]],
     }
     for graft, peak in (("sgd", 1e-4), ("rmsprop", 0.01)):
-        end = run("tf_keras", weight, gradients, peak / (1 + np.arange(6)), graft=graft, **arguments)
+        end = run(
+            "tf_keras", weight, gradients, peak / (1 + np.arange(6)), graft={"method": graft, "steps": 2}, **arguments
+        )
         np.testing.assert_allclose(end, golden[graft], rtol=2e-5)

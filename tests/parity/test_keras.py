@@ -39,7 +39,7 @@ def test_without_decay_it_is_the_same_but_for_the_default_epsilon():
 
 def our_muon(**arguments):
     arguments = {"exclude_from_weight_decay": [], **arguments}
-    return Muon(decayed_from(MUON_RATE), weight_decay=WEIGHT_DECAY, epsilon=1e-12, **arguments)
+    return Muon(decayed_from(MUON_RATE), weight_decay=WEIGHT_DECAY, **arguments)
 
 
 def run_theirs(adam_weight_decay=WEIGHT_DECAY, **arguments):
@@ -63,15 +63,15 @@ def test_muon_is_the_same_on_matrices_of_two_axes_and_on_vectors(nesterov, momen
     ours = our_muon(
         nesterov=nesterov,
         momentum=momentum,
-        newton_schulz_steps=steps,
-        vector_learning_rate_ratio=ratio,
+        newton_schulz={"steps": steps},
+        vectors={"learning_rate_ratio": ratio, "epsilon": 1e-12},
         # Theirs orthogonalises the output layer, and nothing of more than two axes.
-        matrices=[("logits", "matrix"), ("conv|attention", "vector")],
+        treatments=[("logits", "matrix"), ("conv|attention", "vector")],
     )
     assert_same(run(ours, MUON_GRADIENTS, MUON_WEIGHTS), theirs, **MUON_TOLERANCE)
 
 
 def test_what_is_a_matrix_differs_from_keras_muon():
-    ours = run(our_muon(), MUON_GRADIENTS, MUON_WEIGHTS)
+    ours = run(our_muon(vectors={"epsilon": 1e-12}), MUON_GRADIENTS, MUON_WEIGHTS)
     of_more_axes = [name for name, weight in MUON_WEIGHTS.items() if weight.ndim > 2]
     assert_differ(ours, run_theirs(), [*of_more_axes, "logits/kernel"])

@@ -118,7 +118,7 @@ BY_HEAD = [("query", "heads")]
 
 def test_muon_reads_the_same_matrices():
     theirs = their_muon(AXES, nesterov=False, consistent_rms=0.2)
-    assert_same(our_muon(nesterov=False, matrices=BY_HEAD), theirs, **MUON_TOLERANCE)
+    assert_same(our_muon(nesterov=False, treatments=BY_HEAD), theirs, **MUON_TOLERANCE)
 
 
 @pytest.mark.slow
@@ -126,10 +126,10 @@ def test_the_first_scale_of_muon_is_spectral_where_outputs_are_more():
     theirs = their_muon(AXES, nesterov=False)
     # There it is sqrt(max(1, out / in)).
     more_inputs = ["dense/kernel", "conv/kernel", "attention/query/kernel"]
-    assert_differ(our_muon(nesterov=False, scale="spectral", matrices=BY_HEAD), theirs, more_inputs)
+    assert_differ(our_muon(nesterov=False, scale="spectral", treatments=BY_HEAD), theirs, more_inputs)
 
 
 @pytest.mark.slow
 def test_nesterov_momentum_is_corrected_for_its_bias_there():
     """And Adam's with it, which is NAdam there: all variables differ."""
-    assert_differ(our_muon(matrices=BY_HEAD), their_muon(AXES, consistent_rms=0.2), MUON_WEIGHTS)
+    assert_differ(our_muon(treatments=BY_HEAD), their_muon(AXES, consistent_rms=0.2), MUON_WEIGHTS)

@@ -57,10 +57,10 @@ _ADAPTED = {
     "adapted by pattern": {"weight_decay": 0.05, "exclude_from_layer_adaptation": ["embedding"]},
 }
 _MATRICES = {
-    "treatments": {"matrices": (("attention", "heads"), ("lstm", "gates"), ("hidden", "vector"))},
-    "treatments of groups": {"matrices": {"attention": "rows:1", "conv": "depthwise", "hidden": "groups:2"}},
-    "treatments of axes": {"matrices": {"conv": "in:0,1,2 out:3", "attention": "in:0 out:1,2"}},
-    "rate of vectors": {"vector_learning_rate_ratio": 0.3},
+    "treatments": {"treatments": (("attention", "heads"), ("lstm", "gates"), ("hidden", "vector"))},
+    "treatments of groups": {"treatments": {"attention": "rows:1", "conv": "depthwise", "hidden": "groups:2"}},
+    "treatments of axes": {"treatments": {"conv": "in:0,1,2 out:3", "attention": "in:0 out:1,2"}},
+    "rate of vectors": {"vectors": {"learning_rate_ratio": 0.3}},
 }
 OPTIONS = {
     "LAMB": {
@@ -89,28 +89,26 @@ OPTIONS = {
         **_ADAPTED,
         **_MATRICES,
         "momentum": {"momentum": 0.5, "nesterov": False},
-        "steps": {"newton_schulz_steps": 3},
-        "polar express": {"coefficients": "polar_express"},
+        "steps": {"newton_schulz": {"steps": 3}},
+        "polar express": {"newton_schulz": {"coefficients": "polar_express"}},
         "spectral": {"scale": "spectral"},
         "trust ratio": {"scale": "trust_ratio", "weight_decay": 0.05},
         "normuon": {"normuon_beta": 0.9},
         "lamb": {"vectors": "lamb", "weight_decay": 0.05},
-        "moments": {"beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-3},
-        "bfloat16": {"product_dtype": "bfloat16"},
+        "moments": {"vectors": {"beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-3}},
+        "bfloat16": {"newton_schulz": {"product_dtype": "bfloat16"}},
     },
     "Shampoo": {
         **_SHARED,
         **_ADAPTED,
         **_MATRICES,
         **{f"graft {graft}": {"graft": graft, "weight_decay": 0.05} for graft in ("rmsprop", "lars", "lamb")},
-        "momentum": {"beta_1": 0.5, "beta_2": 0.9, "nesterov": False},
         "blocks": {"block_size": 3},
-        "largest side": {"largest_side": 8},
-        "exponent": {"exponent": 2},
-        "newton": {"root_method": "newton"},
-        "eigh": {"root_method": "eigh"},
-        "rarely": {"root_every": 3},
-        "no graft steps": {"graft_steps": 0},
+        "exponent": {"root": {"exponent": 2}},
+        "newton": {"root": {"method": "newton"}},
+        "eigh": {"root": {"method": "eigh"}},
+        "rarely": {"root": {"every": 3}},
+        "no graft steps": {"graft": {"steps": 0}},
         "adam": {"vectors": "adam"},
     },
 }
@@ -120,8 +118,7 @@ _REPLICATED = {
         f"{name}: sharded": (name, {"shard_updates": True, "weight_decay": 0.05, "global_clipnorm": 1.0})
         for name in OPTIONS
     },
-    "Muon: shared": ("Muon", {"share_work": True}),
-    "Shampoo: shared": ("Shampoo", {"share_work": True, "root_every": 2}),
+    "Shampoo: shared": ("Shampoo", {"root": {"every": 2}}),
 }
 _WRAPPED = {
     "Adasum": ("adasum", {}),

@@ -12,12 +12,13 @@ from tfbigbatch.training.callbacks.logs import MetricsLog
 @pytest.mark.parametrize("matrices", [(("logits.kernel$", "vector"), ("lstm", "gates")), {"logits": "vector"}])
 def test_what_is_a_matrix_survives_config_json(tmp_path, matrices):
     config = experiment.new("digits_lstm")
-    config.optimizer = {"name": "muon", "matrices": matrices}
+    config.optimizer = {"name": "muon", "treatments": matrices, "newton_schulz": {"steps": 3}}
     RunDirectory(str(tmp_path)).open(config.to_dict(), [])
     assert RunDirectory(str(tmp_path)).check(config.to_dict()) == []
     stored = read_json(tmp_path / "config.json")["config"]["optimizer"]
     pairs = list(dict(matrices).items())
-    assert optimizers.get(stored, keras="tf_keras").matrices == optimizers.get("muon", matrices=pairs).matrices
+    made = optimizers.get(stored, keras="tf_keras")
+    assert made.treatments == optimizers.get("muon", treatments=pairs).treatments and made.newton_schulz.steps == 3
 
 
 def test_what_a_run_keeps_is_written_once_and_is_not_another(tmp_path):

@@ -159,6 +159,10 @@ def test_what_is_scaled_of_the_optimizer_is_said():
     )
     assert base.arithmetic(base.at(4096)) == "x16 batch: learning rate 0.1 -> 0.4 (x4), warm-up 0.1562 -> 2.5 epochs"
     assert scaled.lines(10_000)[-1] == "optimizer  beta_2 0.9841 (half-life of 177,357 examples), weight_decay 0.04"
+    vectors = Recipe(32, 0.1, optimizer={"vectors": {"step": "lamb", "beta_2": 0.99}})
+    wider = vectors.at(512, moments="half_life")
+    assert wider.optimizer == {"vectors": {"step": "lamb", "beta_2": pytest.approx(0.99**16)}}
+    assert vectors.changes(wider)[1:] == ["vectors.beta_2 0.99 -> 0.8515 (half-life of 2,207 examples kept)"]
     other = Recipe(256, 0.1, 0.15625, optimizer={"beta_2": 0.9999})
     assert base.changes(other)[1:] == [
         "beta_2 0.999 -> 0.9999",
@@ -169,7 +173,7 @@ def test_what_is_scaled_of_the_optimizer_is_said():
 def test_what_cannot_be_scaled_is_refused():
     plain = Recipe(32, 0.1, optimizer={"momentum": 0.9, "beta_2": None, "weight_decay": None})
     with pytest.raises(
-        ValueError, match="moments='half_life' scales beta_2, normuon_beta; the recipe has none of them"
+        ValueError, match="moments='half_life' scales beta_2, normuon_beta, vectors.beta_2; the recipe has none of them"
     ):
         plain.at(64, moments="half_life")
     assert plain.at(64, moments="half_life_all").optimizer["momentum"] == pytest.approx(0.81)

@@ -43,7 +43,8 @@ _SCHEDULE: dict[str, Any] = {
     "warmup": "",
     "rule": "none",
     # The optimizer's fields are those at this batch size too. moments keep their half-life in examples: none, half_life
-    # (beta_2, normuon_beta) or half_life_all (also beta_1, momentum). weight_decay: none, or kept: x rate x steps.
+    # (beta_2, normuon_beta) or half_life_all (also beta_1, momentum); of `vectors` too. weight_decay: none, or kept: x
+    # rate x steps.
     "moments": "none",
     "weight_decay": "none",
     "decay": "linear",

@@ -24,8 +24,8 @@ def override(config: ConfigDict, assignments: Sequence[str]) -> list[str]:
 
     A tuple is written as 1,1,2 or as "'1 epochs','2 epochs'". 'optimizer.name' and 'model.name' come first: the new
     optimizer keeps the fields that it takes, the new model has the defaults of all fields. 'optimizer.FIELD' is any
-    argument of the optimizer's constructor. 'batch_size' is that of the run: the recipe stays tuned at
-    `schedule.batch_size`.
+    argument of the optimizer's constructor, 'optimizer.root.every' a field of one that is a dictionary. 'batch_size' is
+    that of the run: the recipe stays tuned at `schedule.batch_size`.
 
     Returns:
       Lines that say what was left out for a new optimizer.
@@ -162,6 +162,11 @@ def _set_of_optimizer(config: ConfigDict, field: str, text: str) -> None:
     optimizer, value = str(config.optimizer.get("name")), _literal(text)
     known = registry.fields(optimizer)
     at = f"--config.optimizer.{field}"
+    group, _, inner = field.partition(".")
+    if inner and isinstance(known.get(group), argument_tables.Group):
+        before = config.optimizer.to_dict().get(group, {})
+        before = {known[group].word: before} if isinstance(before, str) else before
+        field, value = group, {**before, inner: value}
     if field in ("learning_rate", "lr"):
         raise InputError(f"{at}: the learning rate is the schedule's, --config.schedule.learning_rate={text}.")
     if field not in known:

@@ -15,6 +15,7 @@ from tfbigbatch.experiment.fields import PRECISIONS, RAMP, interval
 from tfbigbatch.experiment.files import message_of
 from tfbigbatch.experiment.overrides import flat, hold_tuned_batch, holder_of
 from tfbigbatch.optimizers import registry
+from tfbigbatch.optimizers.arguments import Vectors
 from tfbigbatch.scaling.moments import MOMENTS, WEIGHT_DECAYS, checked_fields
 from tfbigbatch.utils import arguments
 
@@ -130,14 +131,20 @@ def optimizer_to_scale(config: ml_collections.ConfigDict) -> dict[str, Any]:
         return {}
     given = config.optimizer.to_dict()
     name = given.pop("name", None)
-    values = {**registry.fields(name), **given}
+    values = {**registry.fields(name), **registry.check_fields(name, given)}
+    # Of the step of vectors the whole group: the recipe's arguments replace those of the config.
+    group = values.pop("vectors", None)
+    vectors = {"vectors": group.config()} if isinstance(group, Vectors) and group.step in ("adam", "lamb") else {}
+    values |= flat(vectors)
     if not values.get("use_ema"):
         # Without an average of the weights its decay is unused.
         values.pop("ema_momentum", None)
     wanted = [*MOMENTS.get(config.schedule.moments, ()), *["weight_decay"] * (config.schedule.weight_decay == "kept")]
     # Of a user's optimizer an argument without a default is `inspect.Parameter.empty`.
     numbers = {each: values[each] for each in wanted if isinstance(values.get(each), (int, float))}
-    return {each: value for each, value in checked_fields(numbers, f"optimizer {name!r}").items() if value}
+    own = {each: value for each, value in numbers.items() if "." not in each}
+    checked = checked_fields({**own, **(vectors if len(own) < len(numbers) else {})}, f"optimizer {name!r}")
+    return {each: value for each, value in checked.items() if value}
 
 
 def _scales_optimizer(config: ml_collections.ConfigDict) -> bool:

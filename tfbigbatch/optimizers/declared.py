@@ -179,9 +179,57 @@ def plain(value: Any) -> Any:
     """A hyperparameter's value as numbers, texts, lists and dictionaries."""
     if isinstance(value, AccumulationSchedule):
         return value.get_config()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Declared):
+        return value.config()
     return [plain(each) for each in value] if isinstance(value, (tuple, list)) else value
+
+
+class Group(Declared):
+    """One argument of several fields, such as `Shampoo(root={"every": 5})`; it does not change.
+
+    A dictionary of some of its fields gives one, and so does the value of the field `word` alone, where there is one.
+    """
+
+    word: ClassVar[str | None] = None
+
+    @classmethod
+    def check(cls, label: str, name: str, value: Any) -> Any:
+        """The group from a dictionary, a word, or a group; raises ValueError for an unknown field or a bad value."""
+        if isinstance(value, Group):
+            value = value.config()
+        if cls.word and isinstance(value, str):
+            value = {cls.word: value}
+        if not isinstance(value, Mapping):
+            word = f"a text, its {cls.word}, or " if cls.word else ""
+            fields = ", ".join(cls.hyperparameters)
+            raise InputError(f"{label}: {name}={value!r}; expected {word}a dictionary of {fields}.")
+        for field, each in value.items():
+            if field not in cls.hyperparameters:
+                raise unknown(f"{label}: {name}", field, each, cls.hyperparameters)
+        checks = cls.hyperparameters
+        return cls(**{field: checks[field].check(label, f"{name}.{field}", each) for field, each in value.items()})
+
+    @classmethod
+    def described(cls, doc: str) -> str:
+        """What a field of this group's type says: `doc`, then the fields, their defaults and documentation."""
+        fields = "; ".join(f"'{name}' ({each.default!r}), {each.doc}" for name, each in cls.hyperparameters.items())
+        word = f"the {cls.word} alone, or " if cls.word else ""
+        return f"{doc}: {word}a dictionary of some of {fields}."
+
+    def configure(self, values: dict[str, Any]) -> None:
+        vars(self).update(values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise InputError(f"{type(self).__name__}.{name} is not to be set: give the optimizer another {{...}} of it.")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.config() == other.config()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.config().items()))
+
+    def __repr__(self) -> str:
+        return repr(self.config())
 
 
 # What Keras prints for an optimizer that it does not know, and so the error of the wrong Keras.

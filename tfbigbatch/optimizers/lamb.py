@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from tfbigbatch.optimizers import declared
-from tfbigbatch.optimizers.declared import Changing, hyper
-from tfbigbatch.optimizers.rule import AdaptedRule, Bounds, Layer, Now, Tensor, Updated, corrections, lamb_ratio, of
+from tfbigbatch.optimizers.declared import Changing, Group, hyper
+from tfbigbatch.optimizers.rule import AdaptedRule, Bounds, Layer, Now, Rule, Tensor, Updated, corrections, lamb_ratio, of
 
 
 class LAMB(AdaptedRule):
@@ -58,3 +59,27 @@ class LAMB(AdaptedRule):
     def kernel(self) -> str | None:
         # Adam's kernel divides by sqrt(v) + epsilon, and has no guard for 0 / 0.
         return "lamb" if self.epsilon > 0.0 else None
+
+
+class Vectors(Group):
+    """What an optimizer of matrices does with all other variables: Adam's step, or LAMB's.
+
+    Adam's step is LAMB's without layer adaptation.
+    """
+
+    word = "step"
+
+    step: str = hyper(declared.one_of("adam", "lamb"), "'adam' or 'lamb'", default="adam")
+    learning_rate_ratio: float = hyper(
+        declared.positive, "their learning rate over `learning_rate`", default=1.0
+    )
+    beta_1: float = hyper(declared.fraction, "decay of the first moment", default=0.9)
+    beta_2: float = hyper(declared.fraction, "decay of the second moment", default=0.99)
+    epsilon: float = hyper(declared.not_negative, "added to the root of the second moment", default=1e-8)
+
+    def for_entries(self, layer: Layer, now: Now) -> tuple[Rule, Layer, Now]:
+        """The rule of such a variable, and what to tell it."""
+        rule = LAMB(beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon)
+        adapt = layer.adapt and self.step == "lamb"
+        learning_rate = self.learning_rate_ratio * now.learning_rate
+        return rule, dataclasses.replace(layer, adapt=adapt), now._replace(learning_rate=learning_rate)

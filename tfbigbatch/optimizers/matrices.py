@@ -135,7 +135,7 @@ def warn_of_idle(treatments: Treatments, paths: Sequence[str], shapes: Sequence[
     of_matrices = [path for path, shape in zip(paths, shapes) if may_be_matrix(path, tuple(shape))]
     for pattern, treatment in treatments:
         matched = paths if treatment == "vector" else of_matrices
-        exclusions.warn_of_idle("matrices", [pattern], matched, effect="changes")
+        exclusions.warn_of_idle("treatments", [pattern], matched, effect="changes")
 
 
 def warn_of_long(paths: Sequence[str], shapes: Sequence[Shape], treatments: Treatments = ()) -> None:
@@ -154,8 +154,8 @@ def warn_of_long(paths: Sequence[str], shapes: Sequence[Shape], treatments: Trea
     if long:
         more = f" and {len(long) - 1} more" if len(long) > 1 else ""
         warnings.warn(
-            f"matrices: reads {long[0]}{more}: one side is over {_LONG} times the other, which is likely the wrong "
-            "order of axes. Name those of the inputs and of the outputs, as matrices=[('query/kernel', "
+            f"treatments: reads {long[0]}{more}: one side is over {_LONG} times the other, which is likely the wrong "
+            "order of axes. Name those of the inputs and of the outputs, as treatments=[('query/kernel', "
             "'in:1 out:0,2')] for [heads, in, size] or 'in:1 out:2' for [experts, in, out]; for layers of EinsumDense "
             "tfbigbatch.optimizers.einsum_treatments(model) gives them all. If it is right, say 'matrix'.",
             stacklevel=2,
@@ -176,12 +176,12 @@ def _guessed(path: str, shape: Shape, treatments: Treatments, gates: int) -> Mat
 
 
 def einsum_treatments(model: Any) -> list[tuple[str, str]]:
-    """The treatments of a model's EinsumDense kernels, by their equations: for `matrices` of Muon and Shampoo.
+    """The treatments of a model's EinsumDense kernels, by their equations: for `treatments` of Muon and Shampoo.
 
     The rows are the axes that the layer's input has and its output has not, the columns those of the output alone; an
     axis of both, such as the experts of 'ebd,edf->ebf', makes a matrix for each index.
 
-        Muon(0.02, matrices=tfbigbatch.optimizers.einsum_treatments(model))
+        Muon(0.02, treatments=tfbigbatch.optimizers.einsum_treatments(model))
 
     Args:
       model: of Keras 2 or Keras 3, with its variables made.
@@ -318,7 +318,7 @@ def _by_groups(shape: Shape, groups: int) -> MatrixView:
 
 def _does_not_fit(path: str, shape: Shape, treatment: str, expected: str) -> InputError:
     return InputError(
-        f"matrices: the treatment {treatment!r} does not fit {path!r} of shape {shape}; expected {expected}. "
+        f"treatments: the treatment {treatment!r} does not fit {path!r} of shape {shape}; expected {expected}. "
         "Narrow the pattern, or choose 'matrix', 'vector', 'groups:N', 'rows:N' or 'in:AXES out:AXES', which are for "
         "any kernel."
     )

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tfbigbatch.optimizers import declared, matrices, orthogonalization
-from tfbigbatch.optimizers.declared import Changing, hyper
-from tfbigbatch.optimizers.lamb import LAMB
+from tfbigbatch.optimizers.declared import Changing, Group, hyper
+from tfbigbatch.optimizers.lamb import Vectors
 from tfbigbatch.optimizers.matrices import MatrixView
 from tfbigbatch.optimizers.rule import Layer, MatrixRule, Now, Rule, Tensor, Updated, lamb_ratio, of
+
+
+class NewtonSchulz(Group):
+    """Muon's Newton-Schulz iteration."""
+
+    steps: int = hyper(declared.count, "their number", default=5)
+    coefficients: str = hyper(
+        declared.one_of("quintic", "polar_express"),
+        "'quintic', Muon's, or 'polar_express' (arXiv:2505.16932), which ends nearer to the polar factor",
+        default="quintic",
+    )
+    product_dtype: str = hyper(
+        declared.one_of("float32", "bfloat16"),
+        "'bfloat16' for the products of matrices with one side up to about four times the other",
+        default="float32",
+    )
 
 
 class Muon(MatrixRule):
@@ -33,8 +49,9 @@ class Muon(MatrixRule):
     )
     momentum: float = hyper(declared.fraction, "decay of the momentum, in [0, 1).", default=0.95)
     nesterov: bool = hyper(declared.flag, "Nesterov momentum.", default=True)
-    newton_schulz_steps: int = hyper(declared.count, "number of Newton-Schulz steps.", default=5)
-    coefficients: str = hyper(declared.one_of("quintic", "polar_express"), "of these steps.", default="quintic")
+    newton_schulz: NewtonSchulz | Mapping[str, Any] = hyper(
+        NewtonSchulz.check, NewtonSchulz.described("of the Newton-Schulz steps"), default=NewtonSchulz()
+    )
     scale: str = hyper(
         declared.one_of("rms", "spectral", "trust_ratio"),
         "of the orthogonalised matrix [in, out]: 'rms', 0.2 sqrt(max(in, out)), as long as Adam's update "
@@ -49,32 +66,31 @@ class Muon(MatrixRule):
         default=None,
         of_state=True,
     )
-    matrices: matrices.Treatments = hyper(matrices.check_treatments, "pairs.", default=(), of_state=True)
-    vectors: str = hyper(declared.one_of("adam", "lamb"), "'adam' or 'lamb': the step of all other variables.", default="adam")
-    vector_learning_rate_ratio: float = hyper(declared.positive, "their learning rate over `learning_rate`.", default=1.0)
-    beta_1: float = hyper(declared.fraction, "of Adam's or LAMB's first moment.", default=0.9)
-    beta_2: float = hyper(declared.fraction, "of the second.", default=0.99)
-    epsilon: float = hyper(declared.not_negative, "of these.", default=1e-8)
+    treatments: Any = hyper(
+        matrices.check_treatments,
+        "pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: what differs from "
+        "the defaults. Treatments: 'matrix', 'vector', 'gates', 'heads', 'depthwise', 'groups:N', 'rows:N', 'in:AXES "
+        "out:AXES'. A pattern that matches nothing warns when the variables are known, and so does a kernel of several "
+        "axes that is read as a matrix with one side over 32 times the other. `optimizers.einsum_treatments(model)` "
+        "gives those of EinsumDense layers.",
+        default=(),
+        of_state=True,
+    )
+    vectors: Vectors | Mapping[str, Any] | str = hyper(
+        Vectors.check, Vectors.described("the step of all other variables"), default=Vectors()
+    )
     weight_decay: Changing = hyper(
         declared.decay,
         "added to the update, w -= lr (update + decay w), as AdamW's; float, Keras schedule, or callable without "
         "arguments.",
         default=0.0,
     )
-    product_dtype: str = hyper(
-        declared.one_of("float32", "bfloat16"),
-        "'float32', or 'bfloat16' for the products of the Newton-Schulz steps of matrices with one side up to about "
-        "four times the other.",
-        default="float32",
-    )
-    share_work: bool | None = hyper(declared.optional(declared.flag), "where it pays.", default=None)
-
     slot_names = ("momentum", "second_moment", "m", "v")
 
     def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[MatrixView | None]:
-        matrices.warn_of_idle(self.matrices, paths, shapes)
-        matrices.warn_of_long(paths, shapes, self.matrices)
-        return matrices.views(paths, shapes, self.matrices)
+        matrices.warn_of_idle(self.treatments, paths, shapes)
+        matrices.warn_of_long(paths, shapes, self.treatments)
+        return matrices.views(paths, shapes, self.treatments)
 
     def state_shapes(self, shape: tuple[int, ...], view: MatrixView | None) -> dict[str, tuple[int, ...]]:
         if view is None:
@@ -93,13 +109,13 @@ class Muon(MatrixRule):
         return [view.to_matrices(direction)], [velocity, *slots[1:]]
 
     def transform(self, batch: Tensor) -> Tensor:
-        steps = orthogonalization.coefficients(self.coefficients, self.newton_schulz_steps)
+        steps = orthogonalization.coefficients(self.newton_schulz.coefficients, self.newton_schulz.steps)
         # BERT-base has 73 matrices of three shapes.
         newton_schulz = of(batch).traced_by_shape(orthogonalization.newton_schulz)
-        return newton_schulz(batch, steps, self.product_dtype)
+        return newton_schulz(batch, steps, self.newton_schulz.product_dtype)
 
     def transform_flops(self, rows: int, columns: int) -> float:
-        return orthogonalization.flops(rows, columns, self.newton_schulz_steps, self.product_dtype)
+        return orthogonalization.flops(rows, columns, self.newton_schulz.steps, self.newton_schulz.product_dtype)
 
     def matrix_flops(self, view: MatrixView) -> float:
         blocks, rows, columns = view.matrix_shape
@@ -127,8 +143,4 @@ class Muon(MatrixRule):
         return weight - now.learning_rate * ratio * update, new_slots, ratio
 
     def for_entries(self, layer: Layer, now: Now) -> tuple[Rule, Layer, Now]:
-        """LAMB's rule, or Adam's, which is LAMB's without layer adaptation."""
-        rule = LAMB(beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon)
-        adapt = layer.adapt and self.vectors == "lamb"
-        learning_rate = self.vector_learning_rate_ratio * now.learning_rate
-        return rule, dataclasses.replace(layer, adapt=adapt), now._replace(learning_rate=learning_rate)
+        return self.vectors.for_entries(layer, now)

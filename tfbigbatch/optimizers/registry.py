@@ -138,18 +138,22 @@ def fields(name: str) -> dict[str, Any]:
     return {**defaults, _EXCLUDE: defaults.get(_EXCLUDE), **dict.fromkeys(WRAPPERS)}
 
 
-def check_fields(name: str, arguments: Mapping[str, Any]) -> None:
+def check_fields(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Checks the names and values of arguments for `get` without making the optimizer: needs no TensorFlow.
 
     Args:
       name: a registered name.
       arguments: dictionary of argument to value. Values are checked for the optimizers of this package and Keras'.
 
+    Returns:
+      The arguments as the optimizer has them.
+
     Raises:
       ValueError: the name, or an argument's name, is unknown, or a value cannot be used.
     """
-    _checked(name.lower(), arguments, fields(name))
+    checked = _checked(name.lower(), arguments, fields(name))
     _chosen_wrapper(arguments)
+    return checked
 
 
 def _checked(name: str, arguments: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import declared, exclusions
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
-from tfbigbatch.optimizers.declared import Changing, Declared, hyper
+from tfbigbatch.optimizers.declared import Changing, Declared, Group, Hyperparameter, hyper
 
 # A tensor of any backend.
 Tensor = Any
@@ -206,13 +206,12 @@ class Rule(Declared):
         # Keras checks the learning rate itself.
         each = self.hyperparameters.get(name)
         if each is not None and name != "learning_rate":
-            label = type(self).__name__
-            if each.of_state and self.is_built:
+            label, value = type(self).__name__, each.check(type(self).__name__, name, value)
+            if self.is_built and (changed := _of_state(name, each, getattr(self, name), value)):
                 raise InputError(
-                    f"{label}: {name} cannot be changed now: the state was made for {name}={getattr(self, name)!r}. "
-                    f"Give it to another {label}, or set it before the first step."
+                    f"{label}: {name} cannot be changed now: the state was made for {changed}. Give it to another "
+                    f"{label}, or set it before the first step."
                 )
-            value = each.check(label, name, value)
         super().__setattr__(name, value)
 
     # ---- What a rule says ---------------------------------------------------------------------
@@ -321,6 +320,17 @@ class Rule(Declared):
         for name, each in self.hyperparameters.items():
             if name.startswith("exclude_from"):
                 exclusions.warn_of_idle(name, getattr(self, each.attribute), paths)
+
+
+def _of_state(name: str, declaration: Hyperparameter, before: Any, after: Any) -> str:
+    """What the state was made for, of a hyperparameter that would be changed; empty where it does not depend on it."""
+    if isinstance(before, Group):
+        parts = [
+            _of_state(f"{name}.{field}", each, getattr(before, field), getattr(after, field))
+            for field, each in before.hyperparameters.items()
+        ]
+        return " and ".join(part for part in parts if part)
+    return f"{name}={before!r}" if declaration.of_state and before != after else ""
 
 
 class AdaptedRule(Rule):

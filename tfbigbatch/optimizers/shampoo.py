@@ -11,15 +11,14 @@ moving averages, damping); grafting: Agarwal et al. 2020, arXiv:2002.11803. The 
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfbigbatch.optimizers import blocks, declared, matrices, matrix_roots
 from tfbigbatch.optimizers.blocks import BlockView
-from tfbigbatch.optimizers.declared import Changing, hyper
-from tfbigbatch.optimizers.lamb import LAMB
+from tfbigbatch.optimizers.declared import Changing, Group, hyper
+from tfbigbatch.optimizers.lamb import Vectors
 from tfbigbatch.optimizers.rule import (
     Layer,
     MatrixRule,
@@ -36,6 +35,57 @@ from tfbigbatch.optimizers.rule import (
 
 # A root with an entry of its residual above this is not used: the published threshold.
 _LARGEST_RESIDUAL = 0.1
+# A variable with a longer side, such as a vocabulary's embedding, is not preconditioned unless a treatment asks for it:
+# its blocks would cost much and cut across tokens. The published ResNet-50 has the same bound.
+_LARGEST_SIDE = 8192
+
+
+class Graft(Group):
+    """The method that gives Shampoo's updates their length."""
+
+    word = "method"
+
+    method: str = hyper(
+        declared.one_of("sgd", "rmsprop", "lars", "lamb"),
+        "'sgd', 'rmsprop', 'lars' or 'lamb'",
+        default="sgd",
+        of_state=True,
+    )
+    eeta: float = hyper(declared.positive, "the trust coefficient of 'lars'", default=0.001)
+    epsilon: float = hyper(
+        declared.not_negative, "added to the root of the second moment of 'rmsprop' and 'lamb'", default=1e-8
+    )
+    steps: int = hyper(
+        declared.whole,
+        "so many at first are the graft's, while the statistics are gathered",
+        default=5,
+        of_state=True,
+    )
+
+
+class Root(Group):
+    """Shampoo's inverse roots."""
+
+    exponent: int = hyper(
+        declared.count, "p of the inverse p-th roots, the paper's 2 x axes for matrices", default=4
+    )
+    epsilon: float = hyper(
+        declared.positive, "the damping of the statistics, relative to their largest eigenvalue", default=1e-5
+    )
+    method: str | None = hyper(
+        declared.optional(declared.one_of("newton", "eigh")),
+        "'newton', 'eigh', or None: eigh on CPUs, Newton on accelerators and where TensorFlow compiles by XLA",
+        default=None,
+    )
+    every: int = hyper(declared.count, "steps from one computation of the roots to the next", default=1)
+
+
+class ShampooVectors(Vectors):
+    """What Shampoo does with variables that it does not precondition, and with vectors."""
+
+    step: str = hyper(
+        declared.one_of("shampoo", "graft", "adam"), "'shampoo', 'graft' or 'adam'", default="shampoo", of_state=True
+    )
 
 
 class Shampoo(MatrixRule):
@@ -49,25 +99,49 @@ class Shampoo(MatrixRule):
         treatment does not fit a variable.
     """
 
-    learning_rate: Changing = hyper(declared.changing, "float.", default=0.1, kw_only=False)
-    beta_1: float = hyper(declared.fraction, "decay of the momentum, in [0, 1).", default=0.9)
-    beta_2: float = hyper(declared.fraction, "decay of the statistics.", default=0.99)
-    nesterov: bool = hyper(declared.flag, "Nesterov momentum.", default=True)
-    graft: str = hyper(declared.one_of("sgd", "rmsprop", "lars", "lamb"), "g", default="sgd", of_state=True)
-    eeta: float = hyper(declared.positive, "the trust coefficient of the graft 'lars'.", default=0.001)
-    epsilon: float = hyper(declared.not_negative, "added", default=1e-8)
-    weight_decay: Changing = hyper(declared.decay, "added.", default=0.0)
-    block_size: int = hyper(declared.count, "the longest side of a block; see `optimizers.blocks`.", default=128, of_state=True)
-    largest_side: int | None = hyper(declared.optional(declared.count), "v", default=8192, of_state=True)
-    exponent: int = hyper(declared.count, "p", default=4)
-    matrix_epsilon: float = hyper(declared.positive, "damping", default=1e-5)
-    root_method: str | None = hyper(declared.optional(declared.one_of("newton", "eigh")), "m", default=None)
-    root_every: int = hyper(declared.count, "steps", default=1)
-    graft_steps: int = hyper(declared.whole, "so many", default=5, of_state=True)
-    matrices: matrices.Treatments = hyper(matrices.check_treatments, "pairs", default=(), of_state=True)
-    vectors: str = hyper(declared.one_of("shampoo", "graft", "adam"), "v", default="shampoo", of_state=True)
-    vector_learning_rate_ratio: float = hyper(declared.positive, "Adam's learning rate over `learning_rate`.", default=1.0)
-    share_work: bool | None = hyper(declared.optional(declared.flag), "where it pays.", default=None)
+    learning_rate: Changing = hyper(
+        declared.changing,
+        "float, Keras schedule, or callable without arguments; counts optimizer steps. Of the graft's kind: one that "
+        "suits SGD with momentum, RMSProp, LARS or LAMB.",
+        default=0.1,
+        kw_only=False,
+    )
+    beta_1: float = hyper(declared.fraction, "decay of the momentum, which is Nesterov's, in [0, 1).", default=0.9)
+    beta_2: float = hyper(
+        declared.fraction, "decay of the statistics and of the graft's second moment, in [0, 1).", default=0.99
+    )
+    graft: Graft | Mapping[str, Any] | str = hyper(
+        Graft.check,
+        Graft.described("where each layer's update has its norm from (see `shampoo.Shampoo._momentum_step`)"),
+        default=Graft(),
+    )
+    weight_decay: Changing = hyper(
+        declared.decay,
+        "added to the preconditioned update, before the momentum but with the graft 'lamb'; float, Keras schedule, or "
+        "callable without arguments.",
+        default=0.0,
+    )
+    block_size: int = hyper(
+        declared.count, "the longest side of a block; see `optimizers.blocks`.", default=128, of_state=True
+    )
+    root: Root | Mapping[str, Any] = hyper(Root.check, Root.described("of the inverse roots"), default=Root())
+    treatments: Any = hyper(
+        matrices.check_treatments,
+        "pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: variables that are "
+        "not read with small neighbouring axes merged, but as the matrices of a treatment in `optimizers.matrices`; "
+        "'vector' for those that are not preconditioned. Nor is a variable with a side over 8,192, unless a pattern "
+        "asks for it.",
+        default=(),
+        of_state=True,
+    )
+    vectors: ShampooVectors | Mapping[str, Any] | str = hyper(
+        ShampooVectors.check,
+        ShampooVectors.described(
+            "the step of biases and other variables of one axis; with 'adam' the other variables that are not "
+            "preconditioned take Adam's step too, else the graft's"
+        ),
+        default=ShampooVectors(),
+    )
 
     slot_names = (
         "momentum",
@@ -78,17 +152,15 @@ class Shampoo(MatrixRule):
     )
 
     def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[BlockView | None]:
-        matrices.warn_of_idle(self.matrices, paths, shapes)
+        matrices.warn_of_idle(self.treatments, paths, shapes)
         views: list[BlockView | None] = []
-        for path, shape, asked_for in zip(paths, shapes, matrices.views(paths, shapes, self.matrices)):
-            treatment = matrices.treatment_for(path, self.matrices)
+        for path, shape, asked_for in zip(paths, shapes, matrices.views(paths, shapes, self.treatments)):
+            treatment = matrices.treatment_for(path, self.treatments)
             longest = max(shape, default=1)
             is_vector = math.prod(shape) == longest
-            if treatment == "vector" or (self.largest_side is not None and longest > self.largest_side):
-                views.append(None)
-            elif treatment and asked_for is not None:
+            if treatment and asked_for is not None:
                 views.append(BlockView.of_matrices(asked_for, self.block_size))
-            elif is_vector and self.vectors != "shampoo":
+            elif treatment == "vector" or longest > _LARGEST_SIDE or (is_vector and self.vectors.step != "shampoo"):
                 views.append(None)
             else:
                 views.append(BlockView.merged(tuple(shape), self.block_size))
@@ -96,9 +168,9 @@ class Shampoo(MatrixRule):
 
     def state_shapes(self, shape: tuple[int, ...], view: BlockView | None) -> dict[str, tuple[int, ...]]:
         shapes = {"momentum": shape}
-        if view is not None and self.graft_steps:
+        if view is not None and self.graft.steps:
             shapes["graft_momentum"] = shape
-        if self.graft in ("rmsprop", "lamb") or (view is None and self.vectors == "adam"):
+        if self.graft.method in ("rmsprop", "lamb") or (view is None and self.vectors.step == "adam"):
             shapes["second_moment"] = shape
         if view is not None:
             for name in ("statistics", "roots"):
@@ -125,20 +197,20 @@ class Shampoo(MatrixRule):
     def transform(self, batch: Tensor) -> Tensor:
         """The inverse roots of statistics; NaN where the root is none, so that the last one stays."""
         roots, residuals = matrix_roots.inverse_roots(
-            batch, self.exponent, epsilon=self.matrix_epsilon, method=self.root_method
+            batch, self.root.exponent, epsilon=self.root.epsilon, method=self.root.method
         )
         is_root = residuals < _LARGEST_RESIDUAL
         ops = of(batch)
         return ops.where(is_root[:, None, None], roots, ops.constant(float("nan"), batch.dtype))
 
     def transform_flops(self, rows: int, columns: int) -> float:
-        return matrix_roots.flops(rows, self.exponent)
+        return matrix_roots.flops(rows, self.root.exponent)
 
     def matrix_flops(self, view: BlockView) -> float:
-        return view.count * sum(self.transform_flops(side, side) for side in view.sides) / self.root_every
+        return view.count * sum(self.transform_flops(side, side) for side in view.sides) / self.root.every
 
     def transform_every(self) -> int:
-        return self.root_every
+        return self.root.every
 
     def kept(self, slots: Sequence[Tensor], view: BlockView) -> list[Tensor]:
         state = self._by_name(slots, view)
@@ -169,7 +241,7 @@ class Shampoo(MatrixRule):
             of_graft, state["graft_momentum"], its_ratio = self._momentum_step(
                 graft, weight, state["graft_momentum"], layer, now
             )
-            begins = now.number <= float(self.graft_steps)
+            begins = now.number <= float(self.graft.steps)
             new_weight, ratio = ops.where(begins, of_graft, new_weight), ops.where(begins, its_ratio, ratio)
         return new_weight, list(state.values()), ratio
 
@@ -186,9 +258,9 @@ class Shampoo(MatrixRule):
         ops = of(gradient)
         moment = self.beta_2 * state["second_moment"] + (1.0 - self.beta_2) * ops.square(gradient)
         state["second_moment"] = moment
-        if self.graft == "lamb":
+        if self.graft.method == "lamb":
             moment = moment / correction(step, self.beta_2)
-        return ops.divide_no_nan(gradient, ops.sqrt(moment) + self.epsilon)
+        return ops.divide_no_nan(gradient, ops.sqrt(moment) + self.graft.epsilon)
 
     def _momentum_step(
         self, update: Tensor, weight: Tensor, momentum: Tensor, layer: Layer, now: Now
@@ -201,33 +273,28 @@ class Shampoo(MatrixRule):
           lamb: M = beta_1 M + (1 - beta_1) U; w -= lr r (M' + wd w), r = |w| / |M' + wd w|, M' = M / (1 - beta_1^step).
             LAMB's trust ratio.
 
-        With Nesterov momentum the step takes, in place of M, its next value for the same update.
+        The momentum is Nesterov's: the step takes, in place of M, its next value for the same update.
         """
         ratio = of(weight).ones_like(now.number)
-        if self.graft == "lamb":
+        if self.graft.method == "lamb":
             momentum = self.beta_1 * momentum + (1.0 - self.beta_1) * update
-            ahead = self.beta_1 * momentum + (1.0 - self.beta_1) * update if self.nesterov else momentum
+            ahead = self.beta_1 * momentum + (1.0 - self.beta_1) * update
             decayed = ahead / correction(now.number, self.beta_1) + now.weight_decay * weight
             if layer.adapt:
                 ratio = lamb_ratio(weight, decayed)
             return weight - now.learning_rate * ratio * decayed, momentum, ratio
 
-        if self.graft == "lars" and layer.adapt:
-            ratio = lars_ratio(norm(weight), norm(update), now.weight_decay, self.eeta, 0.0, form="paper")
+        if self.graft.method == "lars" and layer.adapt:
+            ratio = lars_ratio(norm(weight), norm(update), now.weight_decay, self.graft.eeta, 0.0, form="paper")
         decayed = ratio * (update + now.weight_decay * weight)
         momentum = self.beta_1 * momentum + decayed
-        ahead = decayed + self.beta_1 * momentum if self.nesterov else momentum
-        return weight - now.learning_rate * ahead, momentum, ratio
+        return weight - now.learning_rate * (decayed + self.beta_1 * momentum), momentum, ratio
 
     # ---- The others -----------------------------------------------------------------------------
 
     def for_entries(self, layer: Layer, now: Now) -> tuple[Rule, Layer, Now]:
         """Adam's rule, which is LAMB's without layer adaptation, or the graft's own step: `update`."""
-        if self.vectors != "adam":
-            return self, layer, now
-        rule = LAMB(beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon)
-        learning_rate = self.vector_learning_rate_ratio * now.learning_rate
-        return rule, dataclasses.replace(layer, adapt=False), now._replace(learning_rate=learning_rate)
+        return self.vectors.for_entries(layer, now) if self.vectors.step == "adam" else (self, layer, now)
 
     def update(self, gradient: Tensor, weight: Tensor, slots: Sequence[Tensor], layer: Layer, now: Now) -> Updated:
         """The graft's step, for what is not preconditioned."""

@@ -14,11 +14,12 @@ from typing import Any
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
 
-_SECOND_MOMENTS = ("beta_2", "normuon_beta")
-_FIRST_MOMENTS = ("beta_1", "momentum", "ema_momentum")
+_SECOND_MOMENTS = ("beta_2", "normuon_beta", "vectors.beta_2")
+_FIRST_MOMENTS = ("beta_1", "momentum", "ema_momentum", "vectors.beta_1")
 _ALL_MOMENTS = (*_SECOND_MOMENTS, *_FIRST_MOMENTS)
 
-# What `Recipe.at` scales by name: the arguments of an optimizer that are decays of moving averages.
+# What `Recipe.at` scales by name: the arguments of an optimizer that are decays of moving averages, with a dot those
+# within an argument that is a dictionary.
 MOMENTS: dict[str, tuple[str, ...]] = {
     "none": (),
     "half_life": _SECOND_MOMENTS,  # The paper's rule.
@@ -66,13 +67,31 @@ def checked_fields(fields: Any, owner: str) -> dict[str, Any]:
         raise InputError(f"{owner}={fields!r} is not a dictionary of an optimizer's arguments, as {{'beta_2': 0.999}}.")
     if "learning_rate" in fields:
         raise InputError(f"{owner} has a learning_rate: that of a recipe is its own field. Leave it out here.")
-    checked = dict(fields)
-    for name, value in fields.items():
+    checked = {}
+    for name, value in flat(fields).items():
         if value is not None and name in _ALL_MOMENTS:
             checked[name] = arguments.number(name, value, least=0, below=1, owner=owner)
         elif value is not None and name == "weight_decay":
             checked[name] = arguments.number(name, value, least=0, owner=owner)
-    return checked
+    return _with(fields, checked)
+
+
+def flat(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """An optimizer's arguments by name, with the moments of one that is a dictionary by dotted names in its place."""
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        inner = {f"{name}.{each}": one for each, one in value.items()} if isinstance(value, Mapping) else {name: value}
+        found |= {each: one for each, one in inner.items() if each == name or each in _ALL_MOMENTS}
+    return found
+
+
+def _with(fields: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of an optimizer's arguments with other values, by the names of `flat`."""
+    changed = dict(fields)
+    for name, value in values.items():
+        argument, _, inner = name.partition(".")
+        changed[argument] = {**changed[argument], inner: value} if inner else value
+    return changed
 
 
 def scaled_fields(
@@ -92,15 +111,14 @@ def scaled_fields(
     """
     arguments.one_of("moments", moments, MOMENTS)
     arguments.one_of("weight_decay", weight_decay, WEIGHT_DECAYS)
-    scaled = dict(fields)
-    present = [name for name in MOMENTS[moments] if fields.get(name)]
+    values = flat(fields)
+    present = [name for name in MOMENTS[moments] if values.get(name)]
     if moments != "none" and not present:
         raise InputError(
             f"moments={moments!r} scales {', '.join(MOMENTS[moments])}; the recipe has none of them above 0. Give "
             "those of your optimizer, as Recipe(..., optimizer={'beta_2': 0.999})."
         )
-    for name in present:
-        scaled[name] = scaled_beta(fields[name], factor)
+    scaled = {name: scaled_beta(values[name], factor) for name in present}
     if weight_decay == "kept":
         if not fields.get("weight_decay"):
             raise InputError(
@@ -109,7 +127,7 @@ def scaled_fields(
             )
         # A step takes learning_rate * weight_decay * w: rate x decay x steps is what the weights lose over a run.
         scaled["weight_decay"] = fields["weight_decay"] * factor / rate_factor
-    return scaled
+    return _with(fields, scaled)
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any], batch_sizes: tuple[int, int]) -> list[str]:
@@ -119,7 +137,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], batch_sizes: tu
       before, after: arguments by name.
       batch_sizes: of the two.
     """
-    found = []
+    found, before, after = [], flat(before), flat(after)
     for name in (*before, *(name for name in after if name not in before)):
         old, new = before.get(name), after.get(name)
         if old == new:
@@ -143,7 +161,7 @@ def summary(fields: Mapping[str, Any], batch_size: int) -> str:
       batch_size: examples in one step.
     """
     found = []
-    for name, value in fields.items():
+    for name, value in flat(fields).items():
         found.append(f"{name} {shown(name, value)}")
         if name in _ALL_MOMENTS and value:
             found[-1] += f" (half-life of {half_life_examples(value, batch_size):,.0f} examples)"

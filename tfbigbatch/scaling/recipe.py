@@ -106,7 +106,8 @@ class Recipe:
           rule: 'none', 'linear', 'sqrt' or 'legw'.
           accumulation_steps: passes per step; the global batch is batch_size * accumulation_steps.
           moments: of `optimizer`, those that keep their half-life in examples: 'none'; 'half_life', the second moments
-            (beta_2, normuon_beta); or 'half_life_all', also beta_1, momentum and ema_momentum. See `MOMENTS`.
+            (beta_2, normuon_beta); or 'half_life_all', also beta_1, momentum and ema_momentum. Those of vectors, a
+            dictionary, too. See `MOMENTS`.
           weight_decay: 'none'; or 'kept', which keeps weight decay x learning rate x steps.
 
         Raises:

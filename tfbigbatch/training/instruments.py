@@ -124,7 +124,9 @@ def _has_trust_ratio(fields: Mapping[str, Any]) -> bool:
     """True if the optimizer of these fields has trust ratios, other than 1."""
     name = str(fields.get("name")).lower()
     if name == "muon":
-        return fields.get("scale") == "trust_ratio" or fields.get("vectors") == "lamb"
+        vectors = fields.get("vectors", {})
+        step = vectors.get("step") if isinstance(vectors, Mapping) else vectors
+        return fields.get("scale") == "trust_ratio" or step == "lamb"
     return name in ("lamb", "lars")
 
 

@@ -94,7 +94,7 @@ def test_clipping_follows_the_sum_of_gradients(keras_version):
 @both_versions
 @pytest.mark.parametrize(
     "name, options",
-    [("SGD", {"global_clipnorm": 0.5}), ("LAMB", {"global_clipnorm": 0.3}), ("Muon", {"share_work": True})],
+    [("SGD", {"global_clipnorm": 0.5}), ("LAMB", {"global_clipnorm": 0.3}), ("Muon", {})],
 )
 @pytest.mark.parametrize("wrapper, arguments", [("Adasum", {"combine": "updates"}), ("LocalSteps", {"every": 1})])
 def test_a_step_is_taken_by_each_replica_from_its_own_gradient(keras_version, name, options, wrapper, arguments):

@@ -35,9 +35,9 @@ LARS = {
 }
 LAMB = {"name": "lamb", "exclude_from_layer_adaptation": "norm_and_bias", **ADAM}
 ADAMW = {"name": "adamw", **ADAM}
-MUON = {"name": "muon", **ADAM}
+MUON = {"name": "muon", "vectors": ADAM}
 # The trials begin at AdamW's rates; on AlexNet-BN the best with this graft is a quarter of AdamW's.
-SHAMPOO = {"name": "shampoo", "graft": "rmsprop", "vectors": "adam", "root_every": 5, **ADAM}
+SHAMPOO = {"name": "shampoo", "graft": "rmsprop", "vectors": {"step": "adam", **ADAM}, "root": {"every": 5}, **ADAM}
 
 # Rows at all batches: the name, which of a task's middle rates the trials begin at, and the optimizer.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -53,10 +53,10 @@ VARIANTS_OF_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "AdamW, beta_2 0.95": ("AdamW", {**ADAMW, "beta_2": 0.95}),
     "AdamW, beta_2 0.999": ("AdamW", {**ADAMW, "beta_2": 0.999}),
     "Muon, trust ratio": ("Muon", {**MUON, "scale": "trust_ratio"}),
-    "Muon, spectral": ("Muon", {**MUON, "scale": "spectral", "vector_learning_rate_ratio": 0.1}),
+    "Muon, spectral": ("Muon", {**MUON, "scale": "spectral", "vectors": {**ADAM, "learning_rate_ratio": 0.1}}),
 }
-OF_TOKENS = {"Muon everywhere": ("Muon", {**MUON, "matrices": [("embedding|logits/kernel", "matrix")]})}
-OF_LSTMS = {"Muon by gate": ("Muon", {**MUON, "matrices": [("lstm|recurrent", "gates")]})}
+OF_TOKENS = {"Muon everywhere": ("Muon", {**MUON, "treatments": [("embedding|logits/kernel", "matrix")]})}
+OF_LSTMS = {"Muon by gate": ("Muon", {**MUON, "treatments": [("lstm|recurrent", "gates")]})}
 WITHOUT_BIAS = ("Muon", "AdamW", "LAMB", "Nesterov")
 
 
