@@ -4,7 +4,8 @@
     python -m tools.pages.tpu --only=digits     # those with this in their path or slice
 
 Each outcome is stored in results/tpu.json, and the same command resumes from there. To compile a recipe again, remove
-its entry. `python -m tools.pages` then writes the table.
+its entry. `python -m tools.pages` then writes the table. The rows of Muon with all matrices shared and with none are of
+a changed `assignment.worthwhile`, which no command compiles.
 """
 
 from __future__ import annotations
@@ -70,15 +71,6 @@ class Recipe(typing.NamedTuple):
 _BASE = ("model.layers=12", "model.hidden_units=768", "model.heads=12", "model.inner_units=3072")
 _RECOMPUTE = ("model.recompute=True",)
 
-
-def _shared(config: str, phase: int = 1, *more: str) -> tuple[Recipe, Recipe]:
-    """The recipe of Muon with its work shared by the replicas, and without."""
-    ways = (("shared", "True"), ("unshared", "False"))
-    overrides = ((name, (f"optimizer.share_work={value}", *more)) for name, value in ways)
-    with_and_without = [Recipe(config, "v3-512", phase, name, fields) for name, fields in overrides]
-    return with_and_without[0], with_and_without[1]
-
-
 # Each for the slice of its paper or MLPerf submission, and for a current one.
 RECIPES = (
     Recipe("experiments/digits/lstm_legw.py", "v3-16"),
@@ -92,10 +84,12 @@ RECIPES = (
     *(Recipe("experiments/imagenet/resnet50_lars.py:v2_32k", name) for name in ("v3-1024", "v5e:256")),
     *(Recipe("experiments/imagenet/alexnet.py:bn_lars_32k", name) for name in ("v3-512", "v5e:256")),
     Recipe("experiments/imagenet/resnet50.py:adasum_64k", "v3-512"),
-    *_shared("experiments/imagenet/resnet50_muon.py:32k"),
-    Recipe("experiments/imagenet/resnet50_muon.py:64k", "v3-512"),
+    *(Recipe(f"experiments/imagenet/resnet50_muon.py:{size}", "v3-512") for size in ("32k", "64k")),
     *(Recipe(f"experiments/imagenet/resnet50_shampoo.py:{size}", "v3-512") for size in ("32k", "64k")),
-    *(row for phase in (1, 2) for row in _shared("experiments/bert/muon.py", phase, "accumulation_steps=4")),
+    *(
+        Recipe("experiments/bert/muon.py", "v3-512", phase, "accumulated", ("accumulation_steps=4",))
+        for phase in (1, 2)
+    ),
     *(Recipe("experiments/bert/lamb.py:64k_32k", name, phase) for name in ("v3-2048", "v5p:512") for phase in (1, 2)),
     *(
         Recipe("experiments/bert/lamb.py:32k", name, phase, "base", _BASE)
