@@ -32,9 +32,7 @@ class AdamW(Rule):
         "added to the root of the second moment before its bias is corrected, as in Keras.",
         default=1e-7,
     )
-    amsgrad: bool = hyper(
-        declared.flag, "divide by the largest second moment so far.", default=False, of_state=True
-    )
+    amsgrad: bool = hyper(declared.flag, "divide by the largest second moment so far.", default=False, of_state=True)
     decay_exclusions: Sequence[str] | str | None = hyper(
         declared.patterns,
         "regular expressions, searched in the variables' paths; or 'norm_and_bias', biases and what normalisation "

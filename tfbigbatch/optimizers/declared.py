@@ -163,9 +163,7 @@ def checked(
             raise unknown(label, name, value, hyperparameters)
         given[name] = value
     missing = [
-        name
-        for name, each in hyperparameters.items()
-        if each.default is inspect.Parameter.empty and name not in given
+        name for name, each in hyperparameters.items() if each.default is inspect.Parameter.empty and name not in given
     ]
     if missing:
         raise InputError(f"{label} lacks {' and '.join(missing)}: {hyperparameters[missing[0]].doc}")

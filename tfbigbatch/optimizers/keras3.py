@@ -65,9 +65,7 @@ class _Face(Rule, _Optimizer):
         name, learning_rate = values.pop("name") or type(self).__name__, values.pop("learning_rate")
         check_schedules(name, _Schedule, learning_rate=learning_rate, weight_decay=values["weight_decay"])
         # The base class would apply the decay by itself, outside the trust ratio.
-        keras.optimizers.Optimizer.__init__(
-            self, learning_rate=learning_rate, name=name, weight_decay=None, **of_keras
-        )
+        keras.optimizers.Optimizer.__init__(self, learning_rate=learning_rate, name=name, weight_decay=None, **of_keras)
         super().configure(values)
         # Of variables that a step overwrites with their gradients, by their keys, where it accumulates.
         self._largest: dict[Any, Any] = {}
@@ -248,7 +246,9 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
             for variable, average in zip(trainable_variables, self._model_variables_moving_average):
                 if average is not None:
                     self._distribution_strategy.extended.update(
-                        _tensor_variable(variable), lambda own, mean: own.assign(mean), args=(_tensor_variable(average),)
+                        _tensor_variable(variable),
+                        lambda own, mean: own.assign(mean),
+                        args=(_tensor_variable(average),),
                     )
 
     def _tensor_variable(variable: Any) -> tf.Variable:
@@ -363,4 +363,6 @@ class Muon(muon.Muon, Face): ...
 
 @_registered
 class Shampoo(shampoo.Shampoo, Face): ...
+
+
 Adasum = LocalSteps = LossScaleOptimizer = None

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 
 from tfbigbatch.optimizers import declared
 from tfbigbatch.optimizers.declared import Changing, Group, hyper
-from tfbigbatch.optimizers.rule import AdaptedRule, Bounds, Layer, Now, Rule, Tensor, Updated, corrections, lamb_ratio, of
+from tfbigbatch.optimizers.rule import (
+    AdaptedRule,
+    Bounds,
+    Layer,
+    Now,
+    Rule,
+    Tensor,
+    Updated,
+    corrections,
+    lamb_ratio,
+    of,
+)
 
 
 class LAMB(AdaptedRule):
@@ -22,9 +33,7 @@ class LAMB(AdaptedRule):
 
     beta_1: float = hyper(declared.fraction, "decay of the first moment, in [0, 1).", default=0.9)
     beta_2: float = hyper(declared.fraction, "decay of the second moment, in [0, 1).", default=0.999)
-    epsilon: float = hyper(
-        declared.not_negative, "added to the root of the second moment. 0 means 0.", default=1e-6
-    )
+    epsilon: float = hyper(declared.not_negative, "added to the root of the second moment. 0 means 0.", default=1e-6)
     weight_decay: Changing = hyper(
         declared.decay,
         "the paper's lambda; float, Keras schedule, or callable without arguments.",
@@ -70,9 +79,7 @@ class Vectors(Group):
     word = "step"
 
     step: str = hyper(declared.one_of("adam", "lamb"), "'adam' or 'lamb'", default="adam")
-    learning_rate_ratio: float = hyper(
-        declared.positive, "their learning rate over `learning_rate`", default=1.0
-    )
+    learning_rate_ratio: float = hyper(declared.positive, "their learning rate over `learning_rate`", default=1.0)
     beta_1: float = hyper(declared.fraction, "decay of the first moment", default=0.9)
     beta_2: float = hyper(declared.fraction, "decay of the second moment", default=0.99)
     epsilon: float = hyper(declared.not_negative, "added to the root of the second moment", default=1e-8)

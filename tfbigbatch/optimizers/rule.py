@@ -140,9 +140,7 @@ class Rule(Declared):
         default=0.001,
         kw_only=False,
     )
-    weight_decay: Changing = hyper(
-        declared.decay, "float, Keras schedule, or callable without arguments.", default=0.0
-    )
+    weight_decay: Changing = hyper(declared.decay, "float, Keras schedule, or callable without arguments.", default=0.0)
     # Under another name than the argument: Keras has a method of that name.
     decay_exclusions: Sequence[str] | str | None = hyper(
         declared.patterns,
@@ -515,4 +513,3 @@ def correction(number: Tensor, beta: float) -> Tensor:
     # By expm1: 1 - 0.999 is off by 1e-5 of itself in float32.
     ops = of(number)
     return -ops.expm1(number * math.log(beta)) if beta > 0.0 else ops.ones_like(number)
-

@@ -66,9 +66,7 @@ class Graft(Group):
 class Root(Group):
     """Shampoo's inverse roots."""
 
-    exponent: int = hyper(
-        declared.count, "p of the inverse p-th roots, the paper's 2 x axes for matrices", default=4
-    )
+    exponent: int = hyper(declared.count, "p of the inverse p-th roots, the paper's 2 x axes for matrices", default=4)
     epsilon: float = hyper(
         declared.positive, "the damping of the statistics, relative to their largest eigenvalue", default=1e-5
     )

@@ -218,9 +218,7 @@ class OnReplicas(Place):
             micro_steps.assign(tf.zeros_like(micro_steps))
 
         # Keras counts each call as a step.
-        tf.cond(
-            micro_steps.assign_add(1) >= now.micro_batches, last, lambda: _nothing(self._iterations.assign_add(-1))
-        )
+        tf.cond(micro_steps.assign_add(1) >= now.micro_batches, last, lambda: _nothing(self._iterations.assign_add(-1)))
 
     def clip_factor(self, rule: Rule, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> Any:
         # Every replica clips the same gradient, so that 1 and N replicas end with the same weights.
