@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     # tf_keras has no types: of an unknown base class a type checker would accept any argument.
     class _Optimizer:
+        def build(self, var_list: Any) -> None: ...
+        def get_config(self) -> dict[str, Any]: ...
         def __getattr__(self, name: str) -> Any: ...
 
 else:
@@ -118,7 +120,7 @@ class Face(SavedByName, Rule, _Optimizer):
         """
         return self._place.statistics()
 
-    @property
+    @property  # type: ignore[misc]
     def learning_rate(self) -> Any:
         rate = self._learning_rate
         if callable(rate) and not isinstance(rate, _Schedule):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tfbigbatch.optimizers.arguments import TABLES
+
 from tfbigbatch.scaling import MOMENTS, Recipe, moments
 
 decimal.getcontext().prec = 60

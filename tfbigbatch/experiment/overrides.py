@@ -11,8 +11,7 @@ from ml_collections import ConfigDict, config_flags
 
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.optimizers import aliases
-from tfbigbatch.optimizers import registry
+from tfbigbatch.optimizers import aliases, registry
 
 # They decide which other fields there are, so they are set before these.
 _FIRST = ("optimizer.name", "model.name")
@@ -163,7 +162,7 @@ def _set_of_optimizer(config: ConfigDict, field: str, text: str) -> None:
     known = registry.fields(optimizer)
     at = f"--config.optimizer.{field}"
     group, _, inner = field.partition(".")
-    if inner and isinstance(known.get(group), argument_tables.Group):
+    if inner and isinstance(known.get(group), Group):
         before = config.optimizer.to_dict().get(group, {})
         before = {known[group].word: before} if isinstance(before, str) else before
         field, value = group, {**before, inner: value}

@@ -88,7 +88,12 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
       ValueError: the schedule or the duration is impossible.
     """
     schedule = config.schedule
-    known = {"rule": scaling.RULES, "decay": schedules.DECAYS, "moments": MOMENTS, "weight_decay": WEIGHT_DECAYS}
+    known: dict[str, Any] = {
+        "rule": scaling.RULES,
+        "decay": schedules.DECAYS,
+        "moments": MOMENTS,
+        "weight_decay": WEIGHT_DECAYS,
+    }
     for name, names in known.items():
         arguments.one_of(f"schedule.{name}", schedule[name], names)
     total_steps = schedules.to_steps(

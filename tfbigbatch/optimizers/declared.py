@@ -1,4 +1,4 @@
-"""Hyperparameters, declared once: a field gives the constructor's argument, its check, its documentation and its config.
+"""Hyperparameters, declared once: a field gives an argument of the constructor, its check, its text and its config.
 
     class Lion(Rule):
         beta_1: float = hyper(fraction, "decay in the update, in [0, 1).", default=0.9)
@@ -13,7 +13,7 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions
@@ -66,7 +66,12 @@ def hyper(
     return Hyperparameter(check, doc, default, kw_only, of_state, alias)  # type: ignore[return-value]
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(hyper,))
+def group(kind: type[Group], doc: str, *, default: Any, of_state: bool = False) -> Any:
+    """A field that holds a `Group`: of the type `Grouped[kind]`."""
+    return Hyperparameter(kind.check, kind.described(doc), default, True, of_state, None)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(hyper, group))
 class Declared:
     """A class whose constructor takes the fields that `hyper` made, its bases' included, and checks them.
 
@@ -228,6 +233,22 @@ class Group(Declared):
 
     def __repr__(self) -> str:
         return repr(self.config())
+
+
+_Kind = TypeVar("_Kind", bound=Group)
+
+
+class Grouped(Generic[_Kind]):
+    """The type of a field made by `group`: a constructor takes a dictionary or a word too, an optimizer has the group.
+
+    For type checkers, which take the type of the argument from `__set__`.
+    """
+
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: Any, owner: Any = None) -> _Kind: ...
+
+        def __set__(self, instance: Any, value: _Kind | Mapping[str, Any] | str) -> None: ...
 
 
 # What Keras prints for an optimizer that it does not know, and so the error of the wrong Keras.

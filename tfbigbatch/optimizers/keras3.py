@@ -15,21 +15,23 @@ import keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import adamw, declared, lamb, lars, muon, shampoo
-from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.declared import DESCRIPTION, check_schedules, hyper
-from tfbigbatch.optimizers.rule import Averaging, Layer, LayerStatistics, Now, Rule, build_layers, state_of
+from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule, build_layers, state_of
 from tfbigbatch.optimizers.step import Pure, step
 
 if TYPE_CHECKING or keras.config.backend() == "tensorflow":
     import tensorflow as tf
 
-    from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName, load_by_position
+    from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
     from tfbigbatch.optimizers.sharing import one_device
     from tfbigbatch.optimizers.tensorflow import OnReplicas
 
 if TYPE_CHECKING:
     # Keras has no types: of an unknown base class a type checker would accept any argument.
     class _Optimizer:
+        def build(self, variables: Any) -> None: ...
+        def get_config(self) -> dict[str, Any]: ...
+        def _overwrite_variables_directly_with_gradients(self, grads: Any, vars: Any) -> Any: ...
         def __getattr__(self, name: str) -> Any: ...
 
 else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfbigbatch.optimizers import declared, matrices, orthogonalization
-from tfbigbatch.optimizers.declared import Changing, Group, hyper
+from tfbigbatch.optimizers.declared import Changing, Group, Grouped, group, hyper
 from tfbigbatch.optimizers.lamb import Vectors
 from tfbigbatch.optimizers.matrices import MatrixView
 from tfbigbatch.optimizers.rule import Layer, MatrixRule, Now, Rule, Tensor, Updated, lamb_ratio, of
@@ -49,9 +49,7 @@ class Muon(MatrixRule):
     )
     momentum: float = hyper(declared.fraction, "decay of the momentum, in [0, 1).", default=0.95)
     nesterov: bool = hyper(declared.flag, "Nesterov momentum.", default=True)
-    newton_schulz: NewtonSchulz | Mapping[str, Any] = hyper(
-        NewtonSchulz.check, NewtonSchulz.described("of the Newton-Schulz steps"), default=NewtonSchulz()
-    )
+    newton_schulz: Grouped[NewtonSchulz] = group(NewtonSchulz, "of the Newton-Schulz steps", default=NewtonSchulz())
     scale: str = hyper(
         declared.one_of("rms", "spectral", "trust_ratio"),
         "of the orthogonalised matrix [in, out]: 'rms', 0.2 sqrt(max(in, out)), as long as Adam's update "
@@ -76,9 +74,7 @@ class Muon(MatrixRule):
         default=(),
         of_state=True,
     )
-    vectors: Vectors | Mapping[str, Any] | str = hyper(
-        Vectors.check, Vectors.described("the step of all other variables"), default=Vectors()
-    )
+    vectors: Grouped[Vectors] = group(Vectors, "the step of all other variables", default=Vectors())
     weight_decay: Changing = hyper(
         declared.decay,
         "added to the update, w -= lr (update + decay w), as AdamW's; float, Keras schedule, or callable without "

@@ -11,7 +11,6 @@ from tensorflow.compiler.tf2xla.python import xla
 
 from tfbigbatch.optimizers.tensorflow import compiled_by_xla
 
-
 # Of whole numbers.
 INTEGER = "int64"
 

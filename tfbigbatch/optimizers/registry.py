@@ -156,9 +156,9 @@ def check_fields(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _checked(name: str, arguments: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+def _checked(name: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments after their checks; raises ValueError for one that is not among `known`, or cannot be used."""
-    label, table, known = f"optimizer {name!r}", _table(name), set(known)
+    label, table = f"optimizer {name!r}", _table(name)
     for argument, value in arguments.items():
         if argument not in known:
             raise unknown(label, argument, value, known)
@@ -218,11 +218,11 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     if _KerasAdamW.hyperparameters[_SHARD].check(f"optimizer {name!r}", _SHARD, shard):
         # Keras' own gives way to ours where its updates are sharded.
         maker, arguments[_SHARD] = keras_version.module_for("tfbigbatch.optimizers", keras).AdamW, True
-    accepted = set(_parameters(maker))
+    accepted = _parameters(maker)
     excluded = None
     if _EXCLUDE not in accepted:
         excluded = exclusions.check_patterns(_EXCLUDE, arguments.pop(_EXCLUDE, None))
-    arguments = _checked(name, arguments, accepted | set(WRAPPERS))
+    arguments = _checked(name, arguments, {**accepted, **dict.fromkeys(WRAPPERS)})
     if name == "momentum":
         arguments.setdefault("momentum", 0.9)
     try:

@@ -120,7 +120,7 @@ class Layer:
     variable: Any
     decay: bool
     adapt: bool
-    view: View | None = None
+    view: View = None
     slots: Sequence[Any] = ()
     accumulator: Any = None
     average: Any = None

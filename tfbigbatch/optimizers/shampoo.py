@@ -12,12 +12,12 @@ moving averages, damping); grafting: Agarwal et al. 2020, arXiv:2002.11803. The 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfbigbatch.optimizers import blocks, declared, matrices, matrix_roots
 from tfbigbatch.optimizers.blocks import BlockView
-from tfbigbatch.optimizers.declared import Changing, Group, hyper
+from tfbigbatch.optimizers.declared import Changing, Group, Grouped, group, hyper
 from tfbigbatch.optimizers.lamb import Vectors
 from tfbigbatch.optimizers.rule import (
     Layer,
@@ -108,10 +108,8 @@ class Shampoo(MatrixRule):
     beta_2: float = hyper(
         declared.fraction, "decay of the statistics and of the graft's second moment, in [0, 1).", default=0.99
     )
-    graft: Graft | Mapping[str, Any] | str = hyper(
-        Graft.check,
-        Graft.described("where each layer's update has its norm from (see `shampoo.Shampoo._momentum_step`)"),
-        default=Graft(),
+    graft: Grouped[Graft] = group(
+        Graft, "where each layer's update has its norm from (see `shampoo.Shampoo._momentum_step`)", default=Graft()
     )
     weight_decay: Changing = hyper(
         declared.decay,
@@ -122,7 +120,7 @@ class Shampoo(MatrixRule):
     block_size: int = hyper(
         declared.count, "the longest side of a block; see `optimizers.blocks`.", default=128, of_state=True
     )
-    root: Root | Mapping[str, Any] = hyper(Root.check, Root.described("of the inverse roots"), default=Root())
+    root: Grouped[Root] = group(Root, "of the inverse roots", default=Root())
     treatments: Any = hyper(
         matrices.check_treatments,
         "pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: variables that are "
@@ -132,12 +130,10 @@ class Shampoo(MatrixRule):
         default=(),
         of_state=True,
     )
-    vectors: ShampooVectors | Mapping[str, Any] | str = hyper(
-        ShampooVectors.check,
-        ShampooVectors.described(
-            "the step of biases and other variables of one axis; with 'adam' the other variables that are not "
-            "preconditioned take Adam's step too, else the graft's"
-        ),
+    vectors: Grouped[ShampooVectors] = group(
+        ShampooVectors,
+        "the step of biases and other variables of one axis; with 'adam' the other variables that are not "
+        "preconditioned take Adam's step too, else the graft's",
         default=ShampooVectors(),
     )
 
