@@ -14,11 +14,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import adamw, lamb, lars, muon, shampoo
+from tfbigbatch.optimizers import adamw, adasum, lamb, lars, local_steps, muon, shampoo, wrapper
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 from tfbigbatch.optimizers.declared import DESCRIPTION, check_schedules
 from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule
@@ -232,4 +233,73 @@ class Muon(muon.Muon, Face): ...
 class Shampoo(shampoo.Shampoo, Face): ...
 
 
-Adasum = LocalSteps = None
+# Typed, for `Wrapper` to be of it.
+_Delegating: Any = tf.__internal__.tracking.DelegatingTrackableMixin
+
+
+class Wrapper(wrapper.Wrapper, _Delegating, tf_keras.optimizers.Optimizer):
+    """An optimizer of tf_keras around another one: what `wrapper.Wrapper` leaves to each Keras."""
+
+    of_keras, other = tf_keras, "optimizers.keras3"
+    # Of TensorFlow: no attribute becomes a part of the inner optimizer's checkpoint.
+    _self_setattr_tracking = False
+
+    def wrap(self, optimizer: Any, exchange: wrapper.Exchange) -> None:
+        """Makes this a wrapper around an optimizer, which `check_inner` has passed."""
+        # The base class' constructor would make a second state beside the optimizer's.
+        _Delegating.__init__(self, optimizer)
+        super().wrap(optimizer, exchange)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        name: str | None = None,
+        skip_gradients_aggregation: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Exchanges between the replicas what the wrapper is for, and updates the variables.
+
+        Args:
+          grads_and_vars: list of (gradient, variable) pairs.
+          name: scope of the variables that are made.
+          skip_gradients_aggregation: the gradients come from `aggregate_gradients`.
+
+        Raises:
+          ValueError: the call is not in a replica's context.
+        """
+        are_received = skip_gradients_aggregation or not kwargs.pop("experimental_aggregate_gradients", True)
+        apply = self.inner_optimizer.apply_gradients
+        self.step(
+            "apply_gradients",
+            grads_and_vars,
+            are_received,
+            lambda pairs: apply(pairs, name=name, skip_gradients_aggregation=True),
+        )
+        return self.iterations
+
+    lr = wrapper.Wrapper.learning_rate
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Assigns all state, as Keras does from a `.h5` file.
+
+        Args:
+          weights: arrays, one for each of `variables`.
+
+        Raises:
+          ValueError: they are of other variables.
+        """
+        variables, shapes = self.variables, [tuple(weight.shape) for weight in weights]
+        expected = [tuple(variable.shape) for variable in variables]
+        if shapes != expected:
+            name = type(self).__name__
+            raise InputError(f"{name}: arrays of shapes {shapes}; expected those of its variables, {expected}.")
+        for variable, weight in zip(variables, weights):
+            variable.assign(np.asarray(weight))
+
+
+@_registered
+class Adasum(adasum.Adasum, Wrapper): ...
+
+
+@_registered
+class LocalSteps(local_steps.LocalSteps, Wrapper): ...

@@ -94,8 +94,10 @@ class Declared:
         for base in cls.__mro__[1:]:
             for name, each in vars(base).get("hyperparameters", {}).items():
                 found.setdefault(name, each)
-        # Those that may come by position come first.
-        cls.hyperparameters = dict(sorted(found.items(), key=lambda item: item[1].kw_only))
+        # Those that may come by position come first, those of the bases before the class' own, as in a dataclass.
+        in_order = {name: None for base in reversed(cls.__mro__) for name in vars(base).get("hyperparameters", {})}
+        positional = [name for name in in_order if name in found and not found[name].kw_only]
+        cls.hyperparameters = {name: found[name] for name in [*positional, *found]}
         cls._text = vars(cls).get("__doc__") or getattr(cls, "_text", "")
         if "__init__" not in vars(cls) and found:
             cls.__init__ = _constructor(cls.hyperparameters)  # type: ignore[assignment, method-assign]

@@ -163,7 +163,7 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
         """A rule as an optimizer of Keras 3 on TensorFlow."""
 
         # Set by what wraps the optimizer: the gradients come summed over the replicas.
-        gradients_are_reduced = False
+        _gradients_are_reduced = False
 
         def configure(self, values: dict[str, Any]) -> None:
             super().configure(values)
@@ -225,7 +225,7 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
             The base class clips before the sum, so that its weights depend on the number of replicas.
             """
             variables = [_tensor_variable(variable) for variable in trainable_variables]
-            if not self.gradients_are_reduced:
+            if not self._gradients_are_reduced:
                 grads = [gradient for gradient, _ in self._all_reduce_sum_gradients(list(zip(grads, variables)))]
             # Sparse gradients become dense: the norms are of the whole layer.
             gradients = [tf.convert_to_tensor(gradient) for gradient in grads]
@@ -367,4 +367,24 @@ class Muon(muon.Muon, Face): ...
 class Shampoo(shampoo.Shampoo, Face): ...
 
 
-Adasum = LocalSteps = LossScaleOptimizer = None
+if TYPE_CHECKING or keras.config.backend() == "tensorflow":
+    from tfbigbatch.optimizers.wrapper_keras3 import Adasum, LocalSteps, LossScaleOptimizer
+else:
+
+    class _OfTensorFlow:
+        """Refuses to be made: it needs TensorFlow's collectives and strategies."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            raise InputError(
+                f"{type(self).__name__} is for Keras' TensorFlow backend, and Keras runs on {keras.config.backend()}: "
+                "set KERAS_BACKEND=tensorflow before Keras is imported, or take LARS, LAMB, Muon, Shampoo or AdamW."
+            )
+
+    class Adasum(_OfTensorFlow):
+        """Adasum on another backend than TensorFlow."""
+
+    class LocalSteps(_OfTensorFlow):
+        """LocalSteps on another backend than TensorFlow."""
+
+    # Keras' own serves: gradients come summed over the devices.
+    LossScaleOptimizer = keras.optimizers.LossScaleOptimizer

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.optimizers import adasum_arguments, declared, exclusions
+from tfbigbatch.optimizers import declared, exclusions, wrapper_arguments
 from tfbigbatch.optimizers.aliases import unknown
 from tfbigbatch.optimizers.declared import Changing, Declared, Hyperparameter, hyper
 from tfbigbatch.optimizers.lamb import LAMB
@@ -63,8 +63,8 @@ _BUILT_IN: dict[str, type[Declared]] = {
 }
 # Accepted for every optimizer: with what arguments to wrap it, in which class. True: with none.
 _WRAPPERS = {
-    "adasum": ("Adasum", adasum_arguments.ADASUM, {"group_size": 8}),
-    "local_steps": ("LocalSteps", adasum_arguments.LOCAL_STEPS, {"every": 32}),
+    "adasum": ("Adasum", wrapper_arguments.AdasumArguments.hyperparameters, {"group_size": 8}),
+    "local_steps": ("LocalSteps", wrapper_arguments.LocalStepsArguments.hyperparameters, {"every": 32}),
 }
 WRAPPERS = tuple(_WRAPPERS)
 # The user's own, by name.

@@ -1,0 +1,418 @@
+"""Local steps around an optimizer: the wrapper, and its exchange, the rounds in which replicas train by themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers import adasum
+from tfbigbatch.optimizers.checkpointing import NamedState
+from tfbigbatch.optimizers.groups import group_means, means, wide
+from tfbigbatch.optimizers.replica_state import regrouped
+from tfbigbatch.optimizers.sharing import launchers
+from tfbigbatch.optimizers.wrapper import Exchange, Wrapper, tensor_variable
+from tfbigbatch.optimizers.wrapper_arguments import LocalStepsArguments
+
+# Learning rate and momentum of each outer step, unless they are given: DiLoCo's published numbers for 'nesterov'.
+_OUTER_STEPS = {"average": (1.0, 0.0), "nesterov": (0.7, 0.9), "adasum": (1.0, 0.0)}
+
+
+class LocalSteps(LocalStepsArguments, Wrapper):
+    """Local steps: each replica trains by itself, and the replicas exchange what they changed every H steps.
+
+    Local SGD (Stich 2019, arXiv:1805.09767) with outer='average', DiLoCo (Douillard et al. 2023, arXiv:2311.08105) with
+    outer='nesterov', around any optimizer: in place of `model.compile(optimizer=AdamW(...))` write
+    `model.compile(optimizer=LocalSteps(AdamW(...), every=32, outer="nesterov"))`. The replicas send 1/H of the bytes
+    that data parallelism sends. Moments stay each replica's own, and the learning rate is that of one replica's batch.
+
+    Between two outer steps the replicas have different weights: evaluate and save at multiples of `every`, and call
+    `synchronize()` where a training ends elsewhere. `fit` does so at its end. A checkpoint holds the weights and the
+    state of the first replica, and is refused when it is restored, unless what `checkpointing()` gives is saved and
+    restored with it, as the trainers do.
+
+    Raises:
+      ValueError: an argument cannot be used; or, at the first update, the replicas do not divide into groups.
+    """
+
+    exchange: Rounds
+    # `fit` ends with all changes combined; a trainer that calls `fit` for parts of a run does it at the run's end.
+    synchronizes_after_fit = True
+
+    def configure(self, values: dict[str, Any]) -> None:
+        optimizer, every, outer = values["optimizer"], values["every"], values["outer"]
+        self.check_inner(optimizer)
+        name = type(optimizer).__name__
+        if optimizer.use_ema:
+            raise InputError(
+                f"LocalSteps({name}(use_ema=True)): the averages would be of each replica's own weights. Keep the "
+                "averages in a callback, at multiples of every."
+            )
+        if getattr(optimizer, "accumulation_steps", 1) != 1:
+            raise InputError(
+                f"LocalSteps({name}(accumulation_steps={optimizer.accumulation_steps})): a round is of {every} steps, "
+                "and not of micro-batches. Accumulate in the training step (optimizers.accumulate_gradients)."
+            )
+        if values["data_parallel_steps"] % every:
+            raise InputError(
+                f"LocalSteps: data_parallel_steps={values['data_parallel_steps']}; expected a multiple of "
+                f"every={every}."
+            )
+        for field, usual in zip(("outer_learning_rate", "outer_momentum"), _OUTER_STEPS[outer]):
+            values[field] = usual if values[field] is None else values[field]
+        self.wrap(optimizer, Rounds(**{name: value for name, value in values.items() if name != "optimizer"}))
+
+    def synchronize(self) -> None:
+        """Combines the replicas' changes now, wherever the round is, so that all have the same weights.
+
+        The next step begins a round. Call it outside of a replica.
+        """
+        if self.exchange.steps is not None:
+            tf.function(self.exchange.synchronize, autograph=False)()
+
+    def common_weights(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which the weights are those of the last outer step, which all replicas have.
+
+        With delay=1 each replica has its own change on top of them otherwise.
+
+        Raises:
+          ValueError: in the middle of a round.
+        """
+        return self.exchange.common_weights()
+
+    def finalize_variable_values(self, var_list: Any) -> None:
+        """Keras' own method, which `fit` calls at its end: synchronises."""
+        super().finalize_variable_values(var_list)
+        if self.synchronizes_after_fit:
+            self.synchronize()
+
+
+class _Layer(NamedTuple):
+    """A layer's weights and its state: those of all replicas, or of one within `Rounds._on_each`."""
+
+    weights: tf.Variable
+    constraint: Callable[[tf.Tensor], tf.Tensor] | None
+    # The weights at the start of the round.
+    start: tf.Variable
+    # With momentum.
+    velocity: tf.Variable | None
+    # Of delay=1: each replica's change in the round before, and all of them combined, as far as it has arrived.
+    own: Any
+    arrived: Any
+
+
+@dataclasses.dataclass(eq=False)
+class Rounds(Exchange):
+    """The exchange of LocalSteps: rounds of steps that each group of replicas takes by itself, and outer steps.
+
+    The fields are LocalSteps' arguments. With delay=0 a round ends with the exchange of the replicas' changes, and all
+    have the same weights. With delay=1 the changes of the round before are sent a part at a step, while the replicas
+    compute; at the end, each adds its own change of this round to the outer step of the last:
+
+        weights = outer(start, combined changes of the round before) + own change of this round
+
+    The outer step is SGD with Nesterov momentum on minus the combined change, Douillard et al. 2023 (arXiv:2311.08105),
+    algorithm 1; with a learning rate of 1 and a momentum of 0 it takes over the combined change as it is.
+    """
+
+    every: int
+    outer: str
+    outer_learning_rate: float
+    outer_momentum: float
+    delay: int
+    group_size: int
+    data_parallel_steps: int
+
+    replicas_differ = True
+
+    def __post_init__(self) -> None:
+        # Steps so far; None before `build`, and where one group with a plain mean has nothing to combine.
+        self.steps: Any = None
+        self._layers: list[_Layer] = []
+        self.checkpointed = {"local_steps": NamedState("LocalSteps")}
+
+    # ---- State ------------------------------------------------------------------------------------
+
+    def build(self, strategy: tf.distribute.Strategy, variables: Sequence[Any]) -> None:
+        """Makes the state of the rounds.
+
+        Raises:
+          ValueError: there are no variables, as where Keras 3 reads a `.h5` file; or the replicas do not divide into
+            groups, or a group would be of parts of two processes.
+        """
+        if not variables:
+            raise InputError(
+                "LocalSteps: there are no variables to build it for. Keras 3 restores no optimizer from a .h5 file: "
+                "save the model as .keras, or read it with load_model(path, compile=False) and compile it again."
+            )
+        if self.steps is not None:
+            return
+        size, replicas, here = self.group_size, strategy.num_replicas_in_sync, len(launchers(strategy) or ())
+        if replicas % size:
+            raise InputError(f"LocalSteps: {replicas} replicas do not divide into groups of group_size={size}.")
+        if here and here % size and size % here:
+            raise InputError(
+                f"LocalSteps: group_size={size}, and each worker has {here} replicas: a group would cut through a "
+                f"worker. Expected a divisor or a multiple of {here}."
+            )
+        if replicas == size and self.outer_learning_rate == 1.0 and self.outer_momentum == 0.0:
+            return
+        self._strategy = strategy
+        weights = [tensor_variable(variable) for variable in variables]
+        self.steps = _new_state(strategy, weights[0], "local_steps", (), tf.int64)
+
+        def state(name: str, is_needed: bool = True) -> list[Any]:
+            return [_new_state(strategy, each, name) if is_needed else None for each in weights]
+
+        kinds = [
+            state("start"),
+            state("velocity", self.outer_momentum > 0.0),
+            state("own_change", self.delay > 0),
+            state("combined_change", self.delay > 0),
+        ]
+        constraints = [variable.constraint for variable in variables]
+        self._layers = [_Layer(*each) for each in zip(weights, constraints, *kinds)]
+        self.variables = [self.steps, *(each for kind in kinds for each in kind if each is not None)]
+        for index, variable in enumerate(self.variables):
+            # Keras 3 names a variable so in a .h5 file.
+            variable.path = f"local_steps/{index}"
+        paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in variables]
+        start, velocity, _, arrived = kinds
+        self.checkpointed["local_steps"].steps = self.steps
+        self.checkpointed["local_steps"].add_layers(
+            paths, {"start": start, "velocity": velocity, "combined_change": arrived}
+        )
+
+    @property
+    def of_replicas(self) -> list[tf.Variable] | None:  # type: ignore[override]
+        """The weights of each replica and, with delay=1, their changes."""
+        if self.steps is None:
+            return None
+        own = [layer.own for layer in self._layers if layer.own is not None]
+        return [*(layer.weights for layer in self._layers), *own]
+
+    def have_parted(self, iterations: int) -> bool:
+        """True after the first local step."""
+        return self.steps is not None and int(self.steps.numpy()) > self.data_parallel_steps
+
+    # ---- One step, in a replica -------------------------------------------------------------------
+
+    def received(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        """The replica's own gradients; the mean of its group's, or of all replicas'."""
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if replicas == 1 or (self.group_size == 1 and not self.data_parallel_steps):
+            return gradients
+        return _merged(self._averaged, gradients)
+
+    def _averaged(self, strategy: Any, gradients: list[Any]) -> list[Any]:
+        if self.steps is None or not self.data_parallel_steps:
+            return group_means(strategy, gradients, self.group_size)
+
+        def local(values: Sequence[Any]) -> list[list[tf.Tensor]]:
+            return [list(strategy.experimental_local_results(value)) for value in values]
+
+        rows = tf.cond(
+            tf.convert_to_tensor(self.steps) < self.data_parallel_steps,
+            lambda: local(means(strategy, gradients)),
+            lambda: local(group_means(strategy, gradients, self.group_size)),
+        )
+        return [regrouped(row) for row in rows]
+
+    def around(self, variables: Sequence[Any], apply: Callable[[], Any]) -> None:
+        """Runs `apply` on the replica's own weights; at the end of a round, all replicas' changes are combined."""
+        if self.steps is None:
+            apply()
+            return
+        _merged(self._begin)
+        apply()
+        _merged(self._end)
+
+    # ---- Before and after it, in cross-replica context --------------------------------------------
+
+    def _begin(self, strategy: Any) -> None:
+        steps = tf.convert_to_tensor(self.steps)
+        if self.delay:
+            self._send_in_turn(steps)
+            is_first = steps <= self.data_parallel_steps
+        else:
+            # Again in each round, so that weights that the user sets between two are taken.
+            is_first = tf.equal(steps % self.every, 0)
+        tf.cond(is_first, lambda: self._on_each(self._layers, _note_start), _nothing)
+
+    def _end(self, strategy: Any) -> None:
+        steps = tf.convert_to_tensor(self.steps.assign_add(1))
+        is_last = tf.equal(steps % self.every, 0) & (steps > self.data_parallel_steps)
+        adopt = functools.partial(self._on_each, self._layers, self._adopt)
+        tf.cond(is_last, adopt if self.delay else self._combine_all, _nothing)
+
+    def _combine_all(self) -> None:
+        changes = [self._of_replicas(layer, _change) for layer in self._layers]
+        self._on_each(self._layers, self._outer_step, self._combined(changes))
+
+    def _combined(self, changes: Sequence[Any]) -> list[Any]:
+        return (adasum.combined if self.outer == "adasum" else means)(self._strategy, changes)
+
+    # ---- delay=1 --------------------------------------------------------------------------------
+
+    def _send_in_turn(self, steps: tf.Tensor) -> None:
+        """The exchange of this step's part of the changes: it waits for nothing that the step computes."""
+        parts = _parts(self._layers, self.every)
+        turn = tf.cast(steps % self.every, tf.int32)
+        is_mine = (steps >= self.data_parallel_steps) & (turn < len(parts))
+        branches = [_nothing, *(functools.partial(self._send, part) for part in parts)]
+        tf.switch_case(tf.where(is_mine, turn + 1, 0), branches)
+
+    def _send(self, layers: Sequence[_Layer]) -> None:
+        own = [self._of_replicas(layer, lambda layer: tf.identity(layer.own)) for layer in layers]
+        self._on_each(layers, lambda layer, value: layer.arrived.assign(value), self._combined(own))
+
+    # ---- Between steps, outside of a replica ------------------------------------------------------
+
+    def synchronize(self) -> None:
+        """Ends the round now, with all changes: all replicas have the same weights."""
+        steps = tf.convert_to_tensor(self.steps)
+        is_owed = steps > self.data_parallel_steps
+        if not self.delay:
+            is_owed &= steps % self.every > 0
+        tf.cond(is_owed, self._combine_now, _nothing)
+
+    def _combine_now(self) -> None:
+        if not self.delay:
+            self._combine_all()
+            self.steps.assign_add(-tf.convert_to_tensor(self.steps) % self.every)
+            return
+        self._send(self._layers)
+        self._on_each(self._layers, self._adopt)
+        self._send(self._layers)
+        self._on_each(self._layers, lambda layer: self._outer_step(layer, tf.convert_to_tensor(layer.arrived)))
+        self._on_each(self._layers, lambda layer: [each.assign(tf.zeros_like(each)) for each in layer[-2:]])
+        # As at the first local step: the replicas agree, and nothing is on its way.
+        self.steps.assign(tf.constant(self.data_parallel_steps, tf.int64))
+
+    @contextlib.contextmanager
+    def common_weights(self) -> Iterator[None]:
+        """Between two rounds: the weights are those that all replicas agree on; afterwards each has its own again.
+
+        Raises:
+          ValueError: in the middle of a round.
+        """
+        steps, every = 0 if self.steps is None else int(self.steps.numpy()), self.every
+        if steps % every and steps > self.data_parallel_steps:
+            raise InputError(
+                f"LocalSteps(every={every}): {steps % every} steps into a round, the replicas have weights of their "
+                f"own. Evaluate at multiples of {every} steps, or call synchronize() first."
+            )
+        if not self.delay or steps <= self.data_parallel_steps:
+            yield
+            return
+        self.take_common()
+        try:
+            yield
+        finally:
+            self._on_each(self._layers, _add_own)
+
+    def take_common(self) -> None:
+        """Gives all replicas the weights of the last outer step; their own are lost unless they are kept elsewhere."""
+        if self.have_parted(0):
+            self._on_each(self._layers, lambda layer: layer.weights.assign(tf.cast(layer.start, layer.weights.dtype)))
+
+    # ---- On each replica --------------------------------------------------------------------------
+
+    def _on_each(self, layers: Sequence[_Layer], function: Callable[..., Any], *values: Sequence[Any]) -> None:
+        """In cross-replica context: calls `function(layer, *values of it)` on each replica of this process."""
+        for layer, *own in zip(layers, *values):
+
+            @tf.autograph.experimental.do_not_convert
+            def run(weights: Any, *own: Any, layer: _Layer = layer) -> None:
+                function(layer._replace(weights=weights), *own)
+
+            self._strategy.extended.update(layer.weights, run, args=tuple(own), group=False)
+
+    def _of_replicas(self, layer: _Layer, function: Callable[[_Layer], tf.Tensor]) -> Any:
+        """In cross-replica context: the results of `function(layer)` on each replica of this process."""
+        found: list[tf.Tensor] = []
+        # Kept here rather than returned: what `update` makes of a result depends on the strategy.
+        self._on_each([layer], lambda layer: found.append(function(layer)))
+        return regrouped(found)
+
+    def _outer_step(self, layer: _Layer, change: tf.Tensor) -> None:
+        """The outer step of a layer, from the combined change of its weights."""
+        if layer.velocity is None:
+            step = change
+        else:
+            velocity = self.outer_momentum * tf.convert_to_tensor(layer.velocity) + change
+            layer.velocity.assign(velocity)
+            step = self.outer_momentum * velocity + change
+        new = _constrained(layer, tf.convert_to_tensor(layer.start) + self.outer_learning_rate * step)
+        layer.start.assign(new)
+        layer.weights.assign(tf.cast(new, layer.weights.dtype))
+
+    def _adopt(self, layer: _Layer) -> None:
+        """The outer step of the round before, and the replica's own change of this one on top."""
+        change = tf.cast(layer.weights, layer.start.dtype) - (layer.start + layer.own)
+        self._outer_step(layer, tf.convert_to_tensor(layer.arrived))
+        layer.own.assign(change)
+        _add_own(layer)
+
+
+def _change(layer: _Layer) -> tf.Tensor:
+    """What the weights have changed by in the round."""
+    return tf.cast(layer.weights, layer.start.dtype) - layer.start
+
+
+def _add_own(layer: _Layer) -> None:
+    layer.weights.assign(tf.cast(_constrained(layer, layer.start + layer.own), layer.weights.dtype))
+
+
+def _note_start(layer: _Layer) -> None:
+    """Sets a layer's start to its weights; where they are those of the start rounded, it stays."""
+    start, weights = tf.convert_to_tensor(layer.start), tf.convert_to_tensor(layer.weights)
+    is_rounded = tf.equal(tf.cast(start, weights.dtype), weights)
+    layer.start.assign(tf.where(is_rounded, start, tf.cast(weights, start.dtype)))
+
+
+def _constrained(layer: _Layer, value: tf.Tensor) -> tf.Tensor:
+    return value if layer.constraint is None else tf.cast(layer.constraint(value), value.dtype)
+
+
+def _nothing() -> None:
+    """The other branch of a condition."""
+
+
+def _new_state(
+    strategy: Any, variable: tf.Variable, name: str, shape: Sequence[int] | None = None, dtype: tf.DType | None = None
+) -> tf.Variable:
+    """A zero variable of each replica on the device of `variable`, and of its shape unless one is given."""
+    with strategy.extended.colocate_vars_with(variable):
+        return tf.Variable(
+            tf.zeros(variable.shape if shape is None else shape, dtype or wide(variable.dtype)),
+            name=f"{name}/{variable.name.split(':')[0]}",
+            trainable=False,
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
+
+
+def _parts(layers: Sequence[_Layer], most: int) -> list[list[_Layer]]:
+    """The layers in up to so many parts of about as many bytes, the largest dealt first."""
+    parts: list[list[_Layer]] = [[] for _ in range(min(most, len(layers)))]
+    totals = [0] * len(parts)
+    for layer in sorted(layers, key=lambda layer: -layer.start.shape.num_elements()):
+        least = totals.index(min(totals))
+        parts[least].append(layer)
+        totals[least] += layer.start.shape.num_elements()
+    return parts
+
+
+def _merged(function: Callable[..., Any], *args: Any) -> Any:
+    """In a replica: `function(strategy, *args)` in cross-replica context."""
+
+    @tf.autograph.experimental.do_not_convert
+    def merged(strategy: Any, *values: Any) -> Any:
+        return function(strategy, *values)
+
+    return tf.__internal__.distribute.interim.maybe_merge_call(merged, tf.distribute.get_strategy(), *args)

@@ -1,0 +1,110 @@
+"""Adasum, LocalSteps and loss scaling for Keras 3 on TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from tfbigbatch import keras_version
+from tfbigbatch.optimizers import adasum, local_steps, wrapper
+from tfbigbatch.optimizers.checkpointing import load_by_position
+
+
+class Wrapper(wrapper.Wrapper, keras.optimizers.Optimizer):
+    """An optimizer of Keras 3 around another one: what `wrapper.Wrapper` leaves to each Keras."""
+
+    of_keras, other = keras, "keras2"
+
+    def wrap(self, optimizer: Any, exchange: wrapper.Exchange) -> None:
+        """Makes this a wrapper around an optimizer, which `check_inner` has passed."""
+        own = type(self).__name__
+        keras_version.require_tensorflow(self, own)
+        if optimizer.gradient_accumulation_steps:
+            raise ValueError(
+                f"{own}: gradient_accumulation_steps={optimizer.gradient_accumulation_steps} is Keras' own, which "
+                "fails under MirroredStrategy. Accumulate in the training step: optimizers.accumulate_gradients."
+            )
+        keras.optimizers.Optimizer.__init__(self, learning_rate=0.0, name=optimizer.name)
+        super().wrap(optimizer, exchange)
+        # The gradients come exchanged: the sum over the replicas must not be taken again.
+        optimizer._all_reduce_sum_gradients = list
+        optimizer._gradients_are_reduced = True
+        self._gradients_are_reduced = False
+
+    def build(self, variables: Sequence[Any]) -> None:
+        """Makes the state of the optimizer and of the exchange."""
+        super().build(variables)
+        self._trainable_variables = self.inner_optimizer._trainable_variables
+        self.built = True
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        """Exchanges between the replicas what the wrapper is for, and updates the variables.
+
+        Args:
+          grads: list of gradients.
+          trainable_variables: list of their variables; those of `build` where left out.
+
+        Raises:
+          ValueError: the call is not in a replica's context.
+        """
+        if trainable_variables is None:
+            trainable_variables = self.inner_optimizer._trainable_variables
+        pairs = zip(grads, trainable_variables)
+        self.step("apply", pairs, self._gradients_are_reduced, self.inner_optimizer.apply_gradients)
+
+    scale_loss = wrapper.of_inner("scale_loss")
+
+
+@keras.saving.register_keras_serializable("tfbigbatch")
+class Adasum(adasum.Adasum, Wrapper): ...
+
+
+@keras.saving.register_keras_serializable("tfbigbatch")
+class LocalSteps(local_steps.LocalSteps, Wrapper): ...
+
+
+@keras.saving.register_keras_serializable("tfbigbatch")
+class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
+    """Keras' dynamic loss scaling for float16, around an optimizer of ours, on any number of replicas.
+
+    Keras' own asks each replica for its own gradients and takes the first one's word: an infinity
+    on another is applied to all. Here they are added up first, so that all see the same and skip
+    the same steps. Under a policy of mixed_float16, wrap the optimizer in this one before `compile`.
+
+    Raises:
+      ValueError: the optimizer is not one of ours.
+    """
+
+    def __init__(self, inner_optimizer: Any, **kwargs: Any) -> None:
+        keras_version.require_tensorflow(self, type(self).__name__)
+        # Of all our optimizers: they take gradients that are added up, or exchanged, already.
+        if not hasattr(inner_optimizer, "_gradients_are_reduced"):
+            raise ValueError(
+                f"LossScaleOptimizer is for the optimizers of tfbigbatch.optimizers.keras3, not "
+                f"{inner_optimizer!r}: take keras.optimizers.LossScaleOptimizer."
+            )
+        super().__init__(inner_optimizer, **kwargs)
+        inner_optimizer._gradients_are_reduced = True
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads a file's loss scale and state by position; see `checkpointing.load_by_position`."""
+        load_by_position(self, store, super().load_own_variables, self.built)
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        """Combines the gradients of the replicas, and applies them unless one is not finite."""
+        if trainable_variables is None:
+            trainable_variables = self.inner_optimizer._trainable_variables
+        pairs = list(zip(grads, trainable_variables))
+        overwritten = [pair for pair in pairs if self._overwrite_variable_with_gradient(pair[1])]
+        pairs = [pair for pair in pairs if not self._overwrite_variable_with_gradient(pair[1])]
+        if isinstance(self.inner_optimizer, Wrapper):
+            pairs = self.inner_optimizer.aggregate_gradients(pairs)
+        else:
+            reduced = self._all_reduce_sum_gradients(
+                [(gradient, wrapper.tensor_variable(each)) for gradient, each in pairs]
+            )
+            pairs = [(gradient, variable) for (gradient, _), (_, variable) in zip(reduced, pairs)]
+        pairs += overwritten
+        super().apply([gradient for gradient, _ in pairs], [variable for _, variable in pairs])
