@@ -131,7 +131,7 @@ def test_all_replicas_end_in_the_same_bits_and_where_each_does_all(
     strategy = mirrored(replicas)
     if argument == "shared work":
         parts = stepped(strategy, keras_version, **options)
-        with mock.patch.object(assignment, "worthwhile", return_value=[]):
+        with mock.patch.object(sharing, "worthwhile", return_value=[]):
             whole = stepped(strategy, keras_version, **options)
     else:
         whole, parts = (stepped(strategy, keras_version, **{argument: value}, **options) for value in (False, True))

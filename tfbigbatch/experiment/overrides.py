@@ -12,6 +12,7 @@ from ml_collections import ConfigDict, config_flags
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import aliases, registry
+from tfbigbatch.optimizers.declared import Group
 
 # They decide which other fields there are, so they are set before these.
 _FIRST = ("optimizer.name", "model.name")

@@ -98,9 +98,9 @@ class Declared:
         in_order = {name: None for base in reversed(cls.__mro__) for name in vars(base).get("hyperparameters", {})}
         positional = [name for name in in_order if name in found and not found[name].kw_only]
         cls.hyperparameters = {name: found[name] for name in [*positional, *found]}
-        cls._text = vars(cls).get("__doc__") or getattr(cls, "_text", "")
+        cls._text = str(vars(cls).get("__doc__") or cls._text)
         if "__init__" not in vars(cls) and found:
-            cls.__init__ = _constructor(cls.hyperparameters)  # type: ignore[assignment, method-assign]
+            cls.__init__ = _constructor(cls.hyperparameters)  # type: ignore[method-assign]
             cls.__doc__ = _documented(cls._text, cls.hyperparameters)
 
     _text: ClassVar[str] = ""

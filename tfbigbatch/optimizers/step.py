@@ -1,11 +1,12 @@
 """The order of one step, for all optimizers and backends: accumulate, clip, transform, apply, publish, average.
 
 How to read this. `keras3` and `keras2` (the faces) sum the gradients over the replicas, read the scalars of the step
-into a `rule.Now`, and call `step`. `step` and `_apply` below are the whole order. What a part of it does to one layer is
-a formula of `rule` (clipping) or of the optimizer's own file (`lamb.LAMB.update`). Where it happens is a `Place`: `Pure`
-at the end of this file, for JAX and PyTorch, computes values and assigns them; `tensorflow.OnReplicas` does it on the
-device of each replica, in place where TensorFlow has a kernel, and shares matrices and layers between the replicas
-(`sharing`). Nothing here calls back: a place calls the rule, and the rule calls nothing of these.
+into a `rule.Now`, and call `step`. `step` and `_apply` below are the whole order. What a part of it does to one layer
+is a formula: of `rule` for clipping, of the optimizer's own file for the rest (`lamb.LAMB.update`). Where it happens is
+a `Place`: `Pure`, at the end of this file, computes values and assigns them, on JAX and PyTorch;
+`tensorflow.OnReplicas` does it on the device of each replica, in place where TensorFlow has a kernel, and shares
+matrices and layers between the replicas (`sharing`). Nothing calls back: a place calls the rule, and the rule calls
+nothing of these.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Place(abc.ABC):
     def transform(
         self, rule: MatrixRule, layers: Sequence[Layer], gradients: Sequence[Any], factor: Any, now: Now
     ) -> Transformed:
-        """`rule.before_transform` of each layer with a view, then `rule.transform` of their batches, where it is due."""
+        """`rule.before_transform` of each layer with a view, then `rule.transform` of their batches where it is due."""
 
     @abc.abstractmethod
     def apply(
@@ -139,8 +140,7 @@ class Pure(Place):
         self._values: dict[int, Tensor] | None = None
 
     def _read(self, variable: Any) -> Tensor:
-        values = self._values or {}
-        return values[id(variable)] if id(variable) in values else variable.value
+        return variable.value if self._values is None else self._values[id(variable)]
 
     def _write(self, variable: Any, value: Tensor) -> None:
         value = of(value).cast(value, variable.dtype)

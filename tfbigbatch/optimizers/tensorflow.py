@@ -272,7 +272,7 @@ class OnReplicas(Place):
     def _shared(
         self, rule: MatrixRule, batches: Sequence[list[tf.Tensor]], owners: Sequence[int | None]
     ) -> list[list[tf.Tensor]]:
-        """The transformed batches, by the replicas together; where layers have owners, each on the device of its own."""
+        """The transformed batches, by the replicas together; of a layer with an owner on the owner's device."""
         # With gradients of their own, the replicas have nothing in common to share, and layers with an owner neither.
         alone = rule.replicas_differ or self.shards is not None
         outcomes: list[list[tf.Tensor]] = [[] for _ in batches]

@@ -152,7 +152,7 @@ def _decay(schedules: Any, decay: str, fields: dict[str, Any], peak: float, star
 def gnmt_halvings(total_steps: int, *, remain: float, interval: float) -> list[int]:
     """The four steps, counted from the run's first, at which MLPerf's GNMT halves its learning rate.
 
-    NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: remain_steps, 0.666 there by default, and
+    NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: remain_steps, 0.666 by default, and
     decay_interval. Where the run is longer, the last learning rate is kept.
 
     Args:
