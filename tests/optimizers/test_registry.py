@@ -36,7 +36,7 @@ def get(keras_version, name, **arguments):
 
 @both_versions
 def test_every_optimizer_of_a_keras_is_registered(keras_version):
-    base = OPTIMIZERS[keras_version].LayerwiseOptimizer
+    base = OPTIMIZERS[keras_version].Face
     ours = {
         cls
         for cls in vars(OPTIMIZERS[keras_version]).values()

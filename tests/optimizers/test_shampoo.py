@@ -79,7 +79,7 @@ def test_any_shape_follows_numpy(shape):
 
 def test_a_long_side_is_preconditioned_where_a_pattern_asks_for_it():
     optimizer = make("tf_keras", "Shampoo", treatments={"wide": "matrix"})
-    plain, short, wide = optimizer.updater.rule.views(["kernel", "short", "wide"], [(8193, 2), (8192, 2), (8193, 2)])
+    plain, short, wide = optimizer.views(["kernel", "short", "wide"], [(8193, 2), (8192, 2), (8193, 2)])
     assert plain is None and short.axes == (8192, 2) and wide.axes == (8193, 2)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
-from tfbigbatch.optimizers.base import LayerStatistics
+from tfbigbatch.optimizers.rule import LayerStatistics
 
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, both_versions, make

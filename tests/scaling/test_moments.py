@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tfbigbatch.optimizers.arguments import TABLES
+from tfbigbatch.optimizers import registry
 
 from tfbigbatch.scaling import MOMENTS, Recipe, moments
 
@@ -65,6 +65,11 @@ def test_weight_decay_times_rate_times_steps_is_kept(batch_size, rule):
 
 def test_every_decay_of_a_moving_average_of_our_optimizers_is_known():
     others = {"weight_decay", "exclude_from_weight_decay"}
-    named = {name for table in TABLES.values() for name in table if any(word in name for word in ("beta", "momentum"))}
+    named = {
+        name
+        for each in registry.names()
+        for name in registry.fields(each)
+        if any(word in name for word in ("beta", "momentum"))
+    }
     assert named - others == set(MOMENTS["half_life_all"])
     assert set(MOMENTS["half_life"]) < set(MOMENTS["half_life_all"]) and MOMENTS["none"] == ()

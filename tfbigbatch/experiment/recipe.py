@@ -15,7 +15,7 @@ from tfbigbatch.experiment.fields import PRECISIONS, RAMP, interval
 from tfbigbatch.experiment.files import message_of
 from tfbigbatch.experiment.overrides import flat, hold_tuned_batch, holder_of
 from tfbigbatch.optimizers import registry
-from tfbigbatch.optimizers.arguments import Vectors
+from tfbigbatch.optimizers.lamb import Vectors
 from tfbigbatch.scaling.moments import MOMENTS, WEIGHT_DECAYS, checked_fields
 from tfbigbatch.utils import arguments
 

@@ -96,7 +96,7 @@ class _Face(Rule, _Optimizer):
             every = self.ema_overwrite_frequency
             averaging = Averaging(momentum, (iterations + 1) % every == 0 if every else None)
         return Now(
-            number=keras.ops.cast(iterations + 1, "float32"),
+            number=keras.ops.cast(iterations, "float32") + 1.0,
             learning_rate=keras.ops.cast(self._get_current_learning_rate(), "float32"),
             weight_decay=weight_decay,
             micro_batches=self._micro_batches(),
