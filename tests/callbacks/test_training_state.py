@@ -29,8 +29,7 @@ def test_each_replica_gets_its_own_statistics_and_generators_back(keras_version,
     trained.fit(features, features[:, :1], batch_size=4, verbose=0)
     expected = values_of_replicas(trained, keras_version)
     assert any((first != second).any() for first, second in expected)
-    is_keras2 = keras_version == "tf_keras"
-    TrainingState(trained, is_keras2=is_keras2).save(str(tmp_path), with_metrics=False)
-    TrainingState(fresh, is_keras2=is_keras2).restore(str(tmp_path))
+    TrainingState(trained).save(str(tmp_path), with_metrics=False)
+    TrainingState(fresh).restore(str(tmp_path))
     for found, wanted in zip(values_of_replicas(fresh, keras_version), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)

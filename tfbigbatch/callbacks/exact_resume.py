@@ -312,7 +312,7 @@ class ExactResume(Callback):
         return roots
 
     def _new_state(self) -> TrainingState:
-        return TrainingState(self.model, is_keras2=self._is_keras2(), roots=self._roots, left_out=self)
+        return TrainingState(self.model, roots=self._roots, left_out=self)
 
     def _keep_current(self) -> None:
         """Takes up what the model and the callbacks hold by now, such as the state of an optimizer that was built."""

@@ -35,5 +35,5 @@ def layers_without_generator(network: Any) -> list[str]:
 
 def _sources(network: Any) -> dict[Any, Any]:
     # Private in tf_keras, and the only access to a layer's generator.
-    sources = {module: getattr(module, "_random_generator", None) for module in network.submodules}
+    sources = {module: getattr(module, "_random_generator", None) for module in getattr(network, "submodules", ())}
     return {module: source for module, source in sources.items() if hasattr(source, "_maybe_init")}

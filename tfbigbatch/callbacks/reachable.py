@@ -8,7 +8,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,54 +35,65 @@ class Found:
     """The findings of a walk, each by the path to it, such as 'model.teacher._layers[0]._kernel'.
 
     Attributes:
-      variables: each once; those that only an optimizer holds come last.
+      variables: each once, but for those that only an optimizer holds.
+      of_optimizers: those.
       tables: lookup tables that can change.
       optimizers: the outermost ones.
     """
 
     variables: dict[str, tf.Variable] = dataclasses.field(default_factory=dict)
+    of_optimizers: dict[str, tf.Variable] = dataclasses.field(default_factory=dict)
     tables: dict[str, Any] = dataclasses.field(default_factory=dict)
     optimizers: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def found_from(roots: Mapping[str, tuple[Any, bool]], left_out: Any = None) -> Found:
+def found_from(
+    roots: Mapping[str, tuple[Any, bool]],
+    left_out: Sequence[Any] = (),
+    named: Mapping[str, tf.Variable] = types.MappingProxyType({}),
+) -> Found:
     """The findings of a walk from objects through all that they hold.
 
     Args:
       roots: by name, an object and whether the functions that users wrote are read for what they refer to: closures,
         defaults and globals.
-      left_out: an object that is not entered.
+      left_out: variables that are not found, and objects that are not entered.
+      named: variables that have names: they are found first, by these.
     """
-    found, keys = Found(), set[int]()
+    found = Found()
     # The objects themselves, so that none is freed and its number given to another.
-    seen: dict[int, Any] = {id(left_out): left_out}
+    seen: dict[int, Any] = {id(each): each for each in left_out}
+    # A variable may be wrapped in others, as by AutoCastVariable.
+    keys = {handles(each)[0] for each in left_out if isinstance(each, tf.Variable)}
 
-    def walk(name: str, root: Any, with_functions: bool, enters_optimizers: bool) -> None:
-        queue = collections.deque([(name, root)])
+    def add(variables: dict[str, tf.Variable], path: str, variable: tf.Variable) -> None:
+        if handles(variable)[0] not in keys:
+            keys.add(handles(variable)[0])
+            variables[path] = variable
+
+    def walk(queue: Iterable[tuple[str, Any, bool]], variables: dict[str, tf.Variable]) -> None:
+        queue = collections.deque(queue)
         while queue:
-            path, value = queue.popleft()
+            path, value, with_functions = queue.popleft()
             if isinstance(value, PLAIN) or id(value) in seen:
                 continue
             seen[id(value)] = value
             if isinstance(value, tf.Variable):
-                # One may be wrapped in others, as AutoCastVariable does.
-                key = handles(value)[0]
-                if key not in keys:
-                    keys.add(key)
-                    found.variables[path] = value
+                add(variables, path, value)
             elif isinstance(value, _TABLES):
                 found.tables[path] = value
-            elif is_optimizer(value) and not enters_optimizers:
+            elif is_optimizer(value) and variables is found.variables:
                 found.optimizers[path] = value
             else:
-                queue.extend((path + step, child) for step, child in _children(value, with_functions))
+                queue.extend((path + step, child, with_functions) for step, child in _children(value, with_functions))
 
-    for name, (root, with_functions) in roots.items():
-        walk(name, root, with_functions, enters_optimizers=False)
+    for path, variable in named.items():
+        add(found.variables, path, variable)
+    for name, root in roots.items():
+        walk([(name, *root)], found.variables)
     # Afterwards: they have lists of the variables that they train.
     for path, optimizer in found.optimizers.items():
-        for step, child in _children(optimizer, False):
-            walk(path + step, child, with_functions=False, enters_optimizers=True)
+        walk([(path + step, child, False) for step, child in _children(optimizer, False)], found.of_optimizers)
     return found
 
 
