@@ -72,6 +72,16 @@ def test_an_interrupted_training_ends_in_the_same_bits(keras_version, kind, plac
     assert_same(train(keras_version, kind, tmp_path), undisturbed(keras_version, kind))
 
 
+@pytest.mark.parametrize("kind", ["arrays", "pipeline", pytest.param("endless", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("keras_version", KERAS_VERSIONS)
+def test_a_training_that_fit_begins_in_a_later_epoch_continues(keras_version, kind, tmp_path):
+    later = functools.partial(eagerly, initial_epoch=1)
+    whole = later(keras_version, kind, tmp_path / "whole")
+    assert list(whole["epochs"]) == [1, 2]
+    interrupted(keras_version, kind, tmp_path / "killed", "on_train_batch_end", 3, later)
+    assert_same(later(keras_version, kind, tmp_path / "killed"), whole)
+
+
 def run(keras_version, kind, directory, output, *die):
     return preloaded.run(PROGRAM, keras_version, kind, directory, output, *die)
 

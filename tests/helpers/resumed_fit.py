@@ -128,7 +128,18 @@ def ended(model, history):
     return found
 
 
-def train(keras_version, kind, directory, die=(), every=2, epochs=EPOCHS, model=None, others=(), **data_arguments):
+def train(
+    keras_version,
+    kind,
+    directory,
+    die=(),
+    every=2,
+    epochs=EPOCHS,
+    model=None,
+    others=(),
+    initial_epoch=0,
+    **data_arguments,
+):
     """Trains, resuming what is in the directory, and returns what it ended with.
 
     Args:
@@ -140,7 +151,12 @@ def train(keras_version, kind, directory, die=(), every=2, epochs=EPOCHS, model=
     data = data_of(kind, resume, **data_arguments)
     features, labels = examples(10)
     history = model.fit(
-        data, epochs=epochs, validation_data=(features, labels), verbose=0, callbacks=[*others, resume, *die]
+        data,
+        epochs=epochs,
+        initial_epoch=initial_epoch,
+        validation_data=(features, labels),
+        verbose=0,
+        callbacks=[*others, resume, *die],
     )
     return ended(model, history)
 

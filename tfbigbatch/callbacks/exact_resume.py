@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
-import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.callbacks import fit_data, keras_fit, reachable, training_step
+from tfbigbatch.callbacks import fit_data, reachable, training_step
 from tfbigbatch.callbacks.base import Callback
 from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
+from tfbigbatch.callbacks.keras_fit import Fit, fit_of, has_call
 from tfbigbatch.callbacks.snapshots import Snapshots
 from tfbigbatch.callbacks.training_state import TrainingState
 from tfbigbatch.errors import InputError
@@ -25,7 +24,6 @@ from tfbigbatch.utils.home import expanded
 
 _ARRAYS = "callbacks.npz"
 _ITERATOR = "iterator"
-_ADVICE = "Put back what the training began with, or give another directory to begin anew."
 
 
 class ExactResume(Callback):
@@ -59,7 +57,9 @@ class ExactResume(Callback):
         step changes a variable that is not saved.
     """
 
-    _hooks: Any
+    # Of one call of `fit`.
+    _data: fit_data.FitData
+    _fit: Fit
 
     def __init__(
         self,
@@ -88,18 +88,6 @@ class ExactResume(Callback):
                     "lists of them."
                 )
         self._snapshots = Snapshots(expanded(directory))
-        self._data: fit_data.FitData | None = None
-        self._forget_training()
-
-    def _forget_training(self) -> None:
-        """Forgets the facts of one call of `fit`."""
-        self._state: TrainingState | None = None
-        self._found: dict[str, Any] | None = None
-        self._history: list[dict[str, Any]] = []
-        self._has_begun = self._is_checked = False
-        self._epoch = self._step = 0
-        self._roots: dict[str, tuple[Any, bool]] = {}
-        self._rest: keras_fit.RestOfEpoch | None = None
 
     def data(
         self,
@@ -162,77 +150,112 @@ class ExactResume(Callback):
     # ---- Of Keras' fit ----------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        hooks = keras_fit.callback_list(self)
-        if any(isinstance(each, ExactResume) and each is not self for each in hooks.callbacks):
+        self._fit = fit_of(self)
+        callbacks = self._fit.hooks.callbacks
+        if any(isinstance(each, ExactResume) and each is not self for each in callbacks):
             raise InputError("ExactResume: fit has two of it; give it one.")
-        if hooks.callbacks[-1] is not self:
+        if callbacks[-1] is not self:
             # Called again there: what all others do at a hook belongs to the save.
-            hooks.callbacks.append(self)
+            callbacks.append(self)
             return
-        while hooks.callbacks.index(self) < len(hooks.callbacks) - 1:
-            hooks.callbacks.remove(self)
-        self._forget_training()
-        self._hooks = hooks
+        while callbacks.index(self) < len(callbacks) - 1:
+            callbacks.remove(self)
+        self._state: TrainingState | None = None
+        self._history: list[dict[str, Any]] = []
+        self._has_begun = self._is_checked = False
         try:
-            self._resume(self._checked_data())
+            self._check_fit()
+            self._resume()
         except BaseException:
             # There is no end of training, which would leave the directory to other processes.
             self._snapshots.release()
             raise
 
-    def _resume(self, data: fit_data.FitData) -> None:
+    def _resume(self) -> None:
         """Reads the newest snapshot, where there is one, and tells Keras and the data where the training is."""
-        self._check_steps(data)
-        for other in self._others:
-            if not any(other is each for each in self._hooks.callbacks):
-                raise InputError(
-                    f"ExactResume: {type(other).__name__} is not among the callbacks of fit; give it there too."
-                )
         if self._is_chief():
             self._snapshots.make_directory()
+        # The manifest of the snapshot; empty where there is none.
         self._found = self._newest()
-        if self._found is not None:
-            self._check_found(data)
+        self._epoch, self._step, saved = self._fit.initial_epoch, 0, None
+        if self._found:
+            there, here = self._found["training"], self._training()
+            differences = [
+                f"{name}: {there.get(name)} there, {value} here"
+                for name, value in here.items()
+                if there.get(name) != value
+            ]
+            self._refuse(differences, "training. ")
             self._history = list(self._found["history"])
             self._epoch, self._step = self._found["epoch"], self._found["step_in_epoch"]
-        saved = None if self._found is None else os.path.join(self._folder(), _ITERATOR)
-        data.stream.begin(self._position(), saved)
-        if (not self.model.built or self._step) and keras_fit.has_call(self.model):
-            self._build(data)
-        self._roots = self._other_roots()
-        self._state = self._new_state()
-        if self._found is not None:
-            self._state.build_optimizers(self._found["optimizers"])
-            self._keep_current()
-            self._check_layout()
-            self._restore()
-        self._set_initial_epoch()
+            saved = os.path.join(self._folder(), _ITERATOR)
+        self._data.stream.begin(self._position(), saved)
+        if (not self.model.built or self._step) and has_call(self.model):
+            tensors = self._data.stream.at(self._position())
+            batch = tf.nest.pack_sequence_as(self._data.element_spec, tensors)
+            with self.model.distribute_strategy.scope():
+                self._fit.build(*(*batch, None, None)[:3] if isinstance(batch, tuple) else (batch, None, None))
+        state = self._current_state()
+        if not self._found:
+            return
+        state.build_optimizers(self._found["optimizers"])
+        saved_layout, layout = self._found["layout"], self._current_state().layout
+        only = [f"{each} there" for each in saved_layout if each not in layout]
+        only += [f"{each} here" for each in layout if each not in saved_layout]
+        self._refuse(only[:5] or ["the same in another order"] * (layout != saved_layout), "model or has other state: ")
+        self._restore()
+        epochs = self.params.get("epochs") or 0
+        stopped = (self._found["of_epochs"] or 0) if self._found["is_stopped"] else 0
+        is_done = epochs <= max(self._epoch, stopped, self._snapshots.done())
+        self._fit.begin_at((epochs, 0) if is_done else (self._epoch, self._step))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if not self._has_begun:
             self._begin(epoch)
         self._epoch = epoch
 
+    def _begin(self, epoch: int) -> None:
+        """At the first epoch's beginning: Keras has reset metrics and history, and the other callbacks have begun."""
+        self._has_begun = True
+        self._fit.begin_at(None)
+        if epoch != self._epoch:
+            raise InputError(
+                f"ExactResume: the training is in epoch {self._epoch}, and fit begins with {epoch}. Leave "
+                "initial_epoch out: it is known."
+            )
+        if not self._found:
+            if self._is_chief():
+                self._snapshots.write_done(0)
+            self._save(is_in_epoch=True)
+            return
+        self._restore_history()
+        if self._found["is_in_epoch"]:
+            # The other callbacks began this epoch before the save, and have now begun it again.
+            self._restore()
+        if self._step:
+            if not self._current_state().restore_metrics(self._folder()):
+                self._warn("the metrics of the epoch that was interrupted are not those of the model: they begin again")
+            self._fit.shift(self._step, self._data.stream.steps_per_epoch)
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        data = self._checked_data()
-        steps = data.stream.steps_per_epoch
-        self._step = min(batch + 1, steps)
-        if not data.stream.has_read(self._position()):
+        stream = self._data.stream
+        self._step = min(batch + 1, stream.steps_per_epoch)
+        if not stream.has_read(self._position()):
             raise InputError(
                 "ExactResume: fit reads other data than what data() returned last. Give fit that, and call data() once."
             )
-        data.stream.forget(self._position())
+        stream.forget(self._position())
         if not self._is_checked:
             self._check_that_all_is_saved()
         # Where a callback ends the epoch here, its end is saved.
-        if self._step < steps and self._is_saved_at(self._step, steps) and not self.model.stop_training:
+        is_within = self._step < stream.steps_per_epoch and not self.model.stop_training
+        if is_within and self._is_saved_at(self._step, stream.steps_per_epoch):
             self._save(is_in_epoch=True)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self._rest is not None:
-            self._rest.close()
-            self._rest = None
-        self._history.append({"epoch": epoch, "logs": _plain(logs)})
+        self._fit.end_shift()
+        plain = {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
+        self._history.append({"epoch": epoch, "logs": plain})
         # Also where a callback has ended the epoch before its last step: with more epochs, the next one follows.
         self._epoch, self._step = epoch + 1, 0
         self._save()
@@ -240,232 +263,36 @@ class ExactResume(Callback):
     def on_train_end(self, logs: Any = None) -> None:
         if not self._has_begun:
             self._restore_history()
-            if not self._is_keras2():
-                self.model._initial_epoch = None
+            self._fit.begin_at(None)
         if self._is_chief():
             self._snapshots.write_done(self.params.get("epochs") or 0)
             self._snapshots.release()
         self._state = None
 
-    # ---- The beginning ----------------------------------------------------------------------------
+    # ---- State ------------------------------------------------------------------------------------
 
-    def _begin(self, epoch: int) -> None:
-        """At the first epoch's beginning: Keras has reset metrics and history, and the other callbacks have begun."""
-        assert self._state is not None
-        self._has_begun = True
-        if not self._is_keras2():
-            # Keras would keep it for a later fit.
-            self.model._initial_epoch = None
-        if self._found is None:
-            if epoch != self._epoch:
-                self._begin_at(epoch)
-            if self._is_chief():
-                self._snapshots.write_done(0)
-            self._save(is_in_epoch=True)
-            return
-        if epoch != self._epoch:
-            raise InputError(
-                f"ExactResume: {self._folder()} is in epoch {self._epoch}, and fit begins with {epoch}. "
-                "Leave initial_epoch out: it is known."
-            )
-        self._restore_history()
-        if self._found["is_in_epoch"]:
-            # The other callbacks began this epoch before the save, and have now begun it again.
-            self._restore()
-        if self._step:
-            if not self._state.restore_metrics(self._folder()):
-                self._warn("the metrics of the epoch that was interrupted are not those of the model: they begin again")
-            if not self._is_keras2():
-                self._rest = keras_fit.RestOfEpoch(self._hooks, self.model, self._step, self.params["steps"])
-
-    def _begin_at(self, epoch: int) -> None:
-        """Begins at an epoch that `fit` was given, where there is no snapshot."""
-        self._epoch = epoch
-        self._checked_data().stream.begin(self._position(), None)
-
-    def _set_initial_epoch(self) -> None:
-        place = None
-        if self._found is not None:
-            epochs = self.params.get("epochs") or 0
-            stopped = (self._found["of_epochs"] or 0) if self._found["is_stopped"] else 0
-            is_done = epochs <= max(self._epoch, stopped, self._snapshots.done())
-            place = (epochs, 0) if is_done else (self._epoch, self._step)
-        if self._is_keras2():
-            self.model._training_state = keras_fit.FirstEpoch(self.model, place, self._begin_at)
-        elif place is not None:
-            self.model._initial_epoch = place[0]
-
-    def _other_roots(self) -> dict[str, tuple[Any, bool]]:
-        """The objects beside the model in which state is searched for."""
-        roots: dict[str, tuple[Any, bool]] = {}
-        for each in self._hooks.callbacks:
-            name = f"callbacks.{type(each).__name__}"
-            count = sum(path.partition("#")[0] == name for path in roots)
-            if each is not self:
-                roots[f"{name}#{count}" if count else name] = (each, True)
-        roots["also"] = (self._also, True)
-        if not self._is_keras2():
-            seeds = importlib.import_module("keras.src.random.seed_generator")
-            with self.model.distribute_strategy.scope():
-                # Of keras.random without a seed, in all layers.
-                roots["keras.random"] = (seeds.global_seed_generator(), False)
-        return roots
-
-    def _new_state(self) -> TrainingState:
-        return TrainingState(self.model, roots=self._roots, left_out=self)
-
-    def _keep_current(self) -> None:
-        """Takes up what the model and the callbacks hold by now, such as the state of an optimizer that was built."""
-        if self._state is not None and not self._state.is_current():
-            self._state = self._new_state()
-
-    def _restore(self) -> None:
-        assert self._state is not None and self._found is not None
-        self._state.restore(self._folder())
-        kept, classes = self._found["callbacks"], [type(other).__name__ for other in self._others]
-        if [each["class"] for each in kept] != classes:
-            there = ", ".join(each["class"] for each in kept) or "none"
-            self._warn(f"callbacks are {', '.join(classes) or 'none'}, and were {there}: their counters begin again")
-            return
-        for other, each in zip(self._others, kept):
-            vars(other).update(each["counters"])
-        restore_arrays(os.path.join(self._folder(), _ARRAYS), self._others)
-
-    def _newest(self) -> dict[str, Any] | None:
-        """The manifest of the snapshot to resume from, the same on all workers."""
-        found = self._snapshots.newest(self._warn, renames=self._is_chief() and not self._is_cluster())
-        if self._is_cluster():
-            step = -1.0 if found is None else float(found["step"])
-            strategy = self.model.distribute_strategy
-            total = _sum_of_replicas(strategy, step)
-            if total != step * strategy.num_replicas_in_sync:
-                raise InputError(
-                    f"ExactResume: the workers see different snapshots in {self._snapshots.directory}; this "
-                    f"one has {'none' if found is None else f'step {step:.0f}'}. Give a directory that all share."
-                )
-        return found
-
-    def _build(self, data: fit_data.FitData) -> None:
-        """Makes the variables of the model and its metrics, which Keras does at the first step."""
-        tensors = data.stream.at(self._position())
-        batch = tf.nest.pack_sequence_as(data.element_spec, tensors)
-        x, y, weight = (*batch, None, None)[:3] if isinstance(batch, tuple) else (batch, None, None)
-        with self.model.distribute_strategy.scope():
-            if not self._is_keras2():
-                self.model._symbolic_build(data_batch=(x, y, weight))
-                return
-            # As many as a replica gets: an RNN with state takes no other number.
-            count = max(1, len(tf.nest.flatten(x)[0]) // self.model.distribute_strategy.num_replicas_in_sync)
-            first, labels = tf.nest.map_structure(lambda each: each[:count], (x, y))
-            outputs = self.model(first, training=False)
-            if self.model.compiled_loss is not None and not self.model.compiled_loss.built:
-                self.model.compiled_loss.build(outputs)
-            if self.model.compiled_metrics is not None and not self.model.compiled_metrics.built:
-                self.model.compiled_metrics.build(outputs, labels)
-
-    # ---- Checks -----------------------------------------------------------------------------------
-
-    def _checked_data(self) -> fit_data.FitData:
-        if self._data is None:
-            raise InputError(
-                "ExactResume: fit has data of another order; write fit(ExactResume(...).data(x, "
-                "y, batch_size=...), ...)."
-            )
-        return self._data
-
-    def _check_steps(self, data: fit_data.FitData) -> None:
-        steps = self.params.get("steps")
-        if steps != data.stream.steps_per_epoch:
-            raise InputError(
-                f"ExactResume: fit has {steps} steps in an epoch, and what data() returned has "
-                f"{data.stream.steps_per_epoch}. Give fit that dataset itself, without steps_per_epoch and "
-                "class_weight (data() takes sample_weight)."
-            )
-        if getattr(self.model, "autotune_steps_per_execution", False):
-            raise InputError("ExactResume: steps_per_execution='auto' changes in training; give a number.")
-        # A number in Keras 3, a variable in Keras 2.
-        at_once = int(self.model._steps_per_execution.numpy() if self._is_keras2() else self.model.steps_per_execution)
-        if self._every is not None and self._every % at_once:
-            raise InputError(
-                f"ExactResume: every={self._every} with steps_per_execution={at_once}; expected a multiple, as Keras "
-                "calls back only then."
-            )
-        strategy = self.model.distribute_strategy
-        known = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
-        if strategy.num_replicas_in_sync > 1 and not isinstance(strategy, known):
-            raise InputError(
-                f"ExactResume: {type(strategy).__name__}; expected MirroredStrategy or MultiWorkerMirroredStrategy."
-            )
-        if self._is_cluster() and data.description["kind"] == fit_data.PIPELINE:
-            raise InputError(
-                "ExactResume: a tf.data pipeline on several workers has an iterator on each, and a snapshot those of "
-                "none. Give arrays, an object with len and indices, or a dataset of tfbigbatch."
-            )
-
-    def _check_found(self, data: fit_data.FitData) -> None:
-        assert self._found is not None
-        there, here = self._found["training"], self._description(data)
-        differences = [
-            f"{name}: {there.get(name)} there, {value} here" for name, value in here.items() if there.get(name) != value
-        ]
-        if differences:
-            raise InputError(
-                f"ExactResume: {self._folder()} is of another training. {'; '.join(differences)}. {_ADVICE}"
-            )
-
-    def _check_layout(self) -> None:
-        assert self._state is not None and self._found is not None
-        there, here = self._found["layout"], self._state.layout
-        if there != here:
-            only = [f"{each} there" for each in there if each not in here]
-            only += [f"{each} here" for each in here if each not in there]
-            raise InputError(
-                f"ExactResume: {self._folder()} is of another model or has other state: "
-                f"{', '.join(only[:5]) or 'the same in another order'}. {_ADVICE}"
-            )
-
-    def _check_that_all_is_saved(self) -> None:
-        """After the first step: TensorFlow knows what it changed, and the objects hold what it made."""
-        assert self._state is not None
-        self._is_checked = True
-        before = self._state
-        self._keep_current()
-        sentences = training_step.unsaved(self.model, before, self._state)
-        if sentences:
-            if self._found is None and self._is_chief():
-                # So that the mended program begins anew.
-                self._snapshots.remove(self._position() - self._step)
-            raise InputError(f"ExactResume: this state is not saved: {' '.join(sentences)}")
-
-    def _description(self, data: fit_data.FitData) -> dict[str, Any]:
-        return {
-            "keras": "tf_keras" if self._is_keras2() else "keras3",
-            "optimizer": type(self.model.optimizer).__name__,
-            "replicas": self.model.distribute_strategy.num_replicas_in_sync,
-            **{f"{name} of the data": value for name, value in data.description.items()},
-        }
-
-    # ---- Saving -----------------------------------------------------------------------------------
+    def _current_state(self) -> TrainingState:
+        """The state of what the model and the callbacks hold by now, such as an optimizer that was built."""
+        if self._state is None or not self._state.is_current():
+            roots: dict[str, tuple[Any, bool]] = {}
+            for each in self._fit.hooks.callbacks:
+                name = f"callbacks.{type(each).__name__}"
+                count = sum(path.partition("#")[0] == name for path in roots)
+                if each is not self:
+                    roots[f"{name}#{count}" if count else name] = (each, True)
+            roots["also"] = (self._also, True)
+            roots.update({name: (each, False) for name, each in self._fit.roots().items()})
+            self._state = TrainingState(self.model, roots=roots, left_out=self)
+        return self._state
 
     def _save(self, *, is_in_epoch: bool = False) -> None:
         """Saves; `is_in_epoch` says that the callbacks have begun the epoch."""
-        self._keep_current()
-        data, state = self._checked_data(), self._state
-        assert state is not None
+        state, position = self._current_state(), self._position()
         if not state.is_finite():
-            self._warn(f"a weight is not finite at step {self._position():,}, which is not saved")
-            return
-        has_metrics = self._step > 0
-        if not self._is_chief():
-            # All workers take part in a save; only the chief's files are kept.
-            scratch = tempfile.mkdtemp()
-            try:
-                state.save(scratch, with_metrics=has_metrics)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
+            self._warn(f"a weight is not finite at step {position:,}, which is not saved")
             return
         content = {
-            "training": self._description(data),
+            "training": self._training(),
             "epoch": self._epoch,
             "step_in_epoch": self._step,
             "is_in_epoch": is_in_epoch,
@@ -476,10 +303,23 @@ class ExactResume(Callback):
             "optimizers": state.built_for,
             "callbacks": [{"class": type(other).__name__, "counters": counters(other)} for other in self._others],
         }
-        with self._snapshots.writing(self._position(), content) as folder:
-            state.save(folder, with_metrics=has_metrics)
-            data.stream.save(self._position(), os.path.join(folder, _ITERATOR))
+        # All workers take part in a save; only the chief's files are kept.
+        scratch = tempfile.TemporaryDirectory
+        with self._snapshots.writing(position, content) if self._is_chief() else scratch() as folder:
+            state.save(folder, with_metrics=self._step > 0)
+            self._data.stream.save(position, os.path.join(folder, _ITERATOR))
             save_arrays(os.path.join(folder, _ARRAYS), self._others)
+
+    def _restore(self) -> None:
+        self._current_state().restore(self._folder())
+        kept, classes = self._found["callbacks"], [type(other).__name__ for other in self._others]
+        if [each["class"] for each in kept] != classes:
+            there = ", ".join(each["class"] for each in kept) or "none"
+            self._warn(f"callbacks are {', '.join(classes) or 'none'}, and were {there}: their counters begin again")
+            return
+        for other, each in zip(self._others, kept):
+            vars(other).update(each["counters"])
+        restore_arrays(os.path.join(self._folder(), _ARRAYS), self._others)
 
     def _restore_history(self) -> None:
         history = getattr(self.model, "history", None)
@@ -491,6 +331,86 @@ class ExactResume(Callback):
             for name, value in each["logs"].items():
                 history.history.setdefault(name, []).append(value)
 
+    def _newest(self) -> dict[str, Any]:
+        """The manifest of the snapshot to resume from, the same on all workers; empty where there is none."""
+        found = self._snapshots.newest(self._warn, renames=self._is_chief() and not self._is_cluster())
+        if self._is_cluster():
+            step = -1.0 if found is None else float(found["step"])
+            strategy = self.model.distribute_strategy
+            if _sum_of_replicas(strategy, step) != step * strategy.num_replicas_in_sync:
+                raise InputError(
+                    f"ExactResume: the workers see different snapshots in {self._snapshots.directory}; this "
+                    f"one has {'none' if found is None else f'step {step:.0f}'}. Give a directory that all share."
+                )
+        return found or {}
+
+    # ---- Checks -----------------------------------------------------------------------------------
+
+    def _check_fit(self) -> None:
+        """Raises ValueError where `fit` has other data than `data` gave, or does what cannot be resumed."""
+        if not hasattr(self, "_data"):
+            raise InputError(
+                "ExactResume: fit has data of another order; write fit(ExactResume(...).data(x, "
+                "y, batch_size=...), ...)."
+            )
+        steps, expected = self.params.get("steps"), self._data.stream.steps_per_epoch
+        if steps != expected:
+            raise InputError(
+                f"ExactResume: fit has {steps} steps in an epoch, and what data() returned has {expected}. Give fit "
+                "that dataset itself, without steps_per_epoch and class_weight (data() takes sample_weight)."
+            )
+        if getattr(self.model, "autotune_steps_per_execution", False):
+            raise InputError("ExactResume: steps_per_execution='auto' changes in training; give a number.")
+        at_once = self._fit.steps_at_once()
+        if self._every is not None and self._every % at_once:
+            raise InputError(
+                f"ExactResume: every={self._every} with steps_per_execution={at_once}; expected a multiple, as Keras "
+                "calls back only then."
+            )
+        strategy = self.model.distribute_strategy
+        known = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
+        if strategy.num_replicas_in_sync > 1 and not isinstance(strategy, known):
+            raise InputError(
+                f"ExactResume: {type(strategy).__name__}; expected MirroredStrategy or MultiWorkerMirroredStrategy."
+            )
+        if self._is_cluster() and self._data.description["kind"] == fit_data.PIPELINE:
+            raise InputError(
+                "ExactResume: a tf.data pipeline on several workers has an iterator on each, and a snapshot those of "
+                "none. Give arrays, an object with len and indices, or a dataset of tfbigbatch."
+            )
+        for other in self._others:
+            if not any(other is each for each in self._fit.hooks.callbacks):
+                raise InputError(
+                    f"ExactResume: {type(other).__name__} is not among the callbacks of fit; give it there too."
+                )
+
+    def _refuse(self, differences: list[str], what: str) -> None:
+        if differences:
+            raise InputError(
+                f"ExactResume: {self._folder()} is of another {what}{'; '.join(differences)}. Put back what the "
+                "training began with, or give another directory to begin anew."
+            )
+
+    def _check_that_all_is_saved(self) -> None:
+        """After the first step: TensorFlow knows what it changed, and the objects hold what it made."""
+        self._is_checked = True
+        before = self._state or self._current_state()
+        sentences = training_step.unsaved(self.model, before, self._current_state())
+        if sentences:
+            if not self._found and self._is_chief():
+                # So that the mended program begins anew.
+                self._snapshots.remove(self._position() - self._step)
+            raise InputError(f"ExactResume: this state is not saved: {' '.join(sentences)}")
+
+    def _training(self) -> dict[str, Any]:
+        """What has to be the same where the training is resumed, in values of JSON."""
+        return {
+            "keras": self._fit.keras,
+            "optimizer": type(self.model.optimizer).__name__,
+            "replicas": self.model.distribute_strategy.num_replicas_in_sync,
+            **{f"{name} of the data": value for name, value in self._data.description.items()},
+        }
+
     # ---- Small things -----------------------------------------------------------------------------
 
     def _is_saved_at(self, number: int, steps_per_epoch: int) -> bool:
@@ -498,14 +418,10 @@ class ExactResume(Callback):
         return step == 0 or (self._every is not None and step % self._every == 0)
 
     def _position(self) -> int:
-        return self._epoch * self._checked_data().stream.steps_per_epoch + self._step
+        return self._epoch * self._data.stream.steps_per_epoch + self._step
 
     def _folder(self) -> str:
-        assert self._found is not None
         return self._snapshots.path(self._found["step"])
-
-    def _is_keras2(self) -> bool:
-        return any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(self.model).__mro__)
 
     def _is_cluster(self) -> bool:
         return isinstance(self.model.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy)
@@ -515,11 +431,6 @@ class ExactResume(Callback):
 
     def _warn(self, message: str) -> None:
         warnings.warn(f"ExactResume: {message}.", stacklevel=3)
-
-
-def _plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The logs as numbers, and lists of them, of Python."""
-    return {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
 
 
 def _sum_of_replicas(strategy: tf.distribute.Strategy, value: float) -> float:

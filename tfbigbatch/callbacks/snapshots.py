@@ -55,7 +55,7 @@ class Snapshots:
         with files.writing_errors(self.directory):
             os.makedirs(self.directory, exist_ok=True)
             for name in os.listdir(self.directory):
-                if name.startswith(".part-"):
+                if name.endswith((".part", ".old")):
                     shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
 
     def release(self) -> None:
@@ -123,27 +123,19 @@ class Snapshots:
           ValueError: the files cannot be written; the snapshots before it stay.
         """
         whole = self.path(step)
-        part = os.path.join(self.directory, f".part-{os.path.basename(whole)}")
         with files.writing_errors(whole):
-            shutil.rmtree(part, ignore_errors=True)
-            os.makedirs(part)
-            yield part
-            content = {**content, "step": step}
-            sums = {name: _sum_of(os.path.join(part, name)) for name in sorted(os.listdir(part))}
-            manifest = {"content": content, "files": sums, "sum": _sum_of_content(content, sums)}
-            text = json.dumps(manifest, indent=1).encode()
-            files.atomic_write(os.path.join(part, _MANIFEST), lambda file: file.write(text))
-            _sync(part)
-            # There is one where a resumed process saves what the killed one had saved, and set aside as damaged.
-            shutil.rmtree(whole, ignore_errors=True)
-            os.replace(part, whole)
+            with files.atomic_folder(whole) as part:
+                yield part
+                content = {**content, "step": step}
+                sums = {name: _sum_of(os.path.join(part, name)) for name in sorted(os.listdir(part))}
+                manifest = {"content": content, "files": sums, "sum": _sum_of_content(content, sums)}
+                files.write_text(os.path.join(part, _MANIFEST), json.dumps(manifest, indent=1))
+                _sync(part)
             _sync(self.directory)
-            for old in self.steps()[_KEPT:]:
+            for old in map(self.path, self.steps()[_KEPT:]):
                 # Renamed first: half a snapshot must not look like a damaged one.
-                gone = os.path.join(self.directory, ".part-old")
-                shutil.rmtree(gone, ignore_errors=True)
-                os.replace(self.path(old), gone)
-                shutil.rmtree(gone, ignore_errors=True)
+                os.replace(old, f"{old}.old")
+                shutil.rmtree(f"{old}.old", ignore_errors=True)
 
     def remove(self, step: int) -> None:
         """Removes a step's snapshot."""

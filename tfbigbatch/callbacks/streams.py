@@ -23,8 +23,8 @@ _IN_FILE = {"tensor_names": ["iterator"], "shape_and_slices": [""]}
 class Stream(abc.ABC):
     """The batches of a training, each read once, whoever asks for it.
 
-    Keras makes more iterators than it trains on, and devices read ahead of the training: batches are held until
-    `forget`, so that none is lost.
+    Keras makes more iterators than it trains on, looks at batches before it begins, and devices read ahead of the
+    training: batches are held until `forget`, so that none is lost.
 
     Args:
       steps_per_epoch: batches in an epoch.
@@ -34,7 +34,10 @@ class Stream(abc.ABC):
         self.steps_per_epoch = steps_per_epoch
         self._position = self._next = 0
         self._held: dict[int, list[tf.Tensor]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        # Of tf.data, and the number of the batch that it gives next.
+        self._iterator: Any = None
+        self._reached = -1
 
     def rest_of_epoch(self) -> tuple[int, int]:
         """The numbers [first, last) of the batches from the position to the end of its epoch."""
@@ -68,12 +71,9 @@ class Stream(abc.ABC):
           saved: None, or the prefix of the files that `save` wrote there.
         """
         with self._lock:
-            if saved is None and position == self._position == 0:
-                # Keras looks at the first batch before it begins.
-                return
-            self._position = self._next = position
-            self._held = {}
-            self._open(saved)
+            if not self._position <= position <= self._next:
+                self._next, self._held = position, {}
+            self.forget(position)
 
     def save(self, position: int, prefix: str) -> None:
         """Writes what is needed to read from batch `position` on, beside the position, into files of this prefix.
@@ -83,13 +83,22 @@ class Stream(abc.ABC):
         """
         return  # Most need nothing.
 
-    @abc.abstractmethod
-    def _open(self, saved: str | None) -> None:
-        """Prepares to read batch `self._next`."""
+    def _read(self, number: int) -> list[tf.Tensor]:
+        if number != self._reached or number % self.steps_per_epoch == 0:
+            with tf.device("CPU:0"):
+                self._open(number)
+        batch = next(self._iterator, None)
+        if batch is None:
+            raise InputError(
+                f"ExactResume: the tf.data pipeline ended before batch {number % self.steps_per_epoch + 1} of an "
+                f"epoch; expected {self.steps_per_epoch}. Give its number as steps_per_epoch."
+            )
+        self._reached = number + 1
+        return list(tf.nest.flatten(batch))
 
     @abc.abstractmethod
-    def _read(self, number: int) -> list[tf.Tensor]:
-        """Reads the next batch, whose number is `number`."""
+    def _open(self, number: int) -> None:
+        """Makes the iterator give batch `number`, of an epoch that begins or a position that was set."""
 
 
 class NumberedStream(Stream):
@@ -103,17 +112,9 @@ class NumberedStream(Stream):
     def __init__(self, batches: Callable[[int, int], tf.data.Dataset], steps_per_epoch: int) -> None:
         super().__init__(steps_per_epoch)
         self._batches = batches
-        self._iterator: Any = None
 
-    def _open(self, saved: str | None) -> None:
-        self._iterator = None
-
-    def _read(self, number: int) -> list[tf.Tensor]:
-        if self._iterator is None or number % self.steps_per_epoch == 0:
-            end = (number // self.steps_per_epoch + 1) * self.steps_per_epoch
-            with tf.device("CPU:0"):
-                self._iterator = iter(self._batches(number, end))
-        return list(tf.nest.flatten(next(self._iterator)))
+    def _open(self, number: int) -> None:
+        self._iterator = iter(self._batches(number, (number // self.steps_per_epoch + 1) * self.steps_per_epoch))
 
 
 class ReadAgainStream(Stream):
@@ -131,19 +132,13 @@ class ReadAgainStream(Stream):
     def __init__(self, pipeline: tf.data.Dataset, steps_per_epoch: int) -> None:
         super().__init__(steps_per_epoch)
         self._pipeline = pipeline
-        self._iterator: Any = None
-        # Iterators so far, and the batches that the latest has given.
-        self._made = self._given = 0
+        self._made = 0
 
     def save(self, position: int, prefix: str) -> None:
         files.write_json(f"{prefix}.json", {"next": digest(self.at(position))})
 
     def begin(self, position: int, saved: str | None) -> None:
-        looked_at = self._held
         super().begin(position, saved)
-        if self._made == 1 and self._given > position and position in looked_at:
-            # Keras has looked beyond the position before it began; what the iterator has given comes once.
-            self._held, self._next = {each: looked_at[each] for each in range(position, self._given)}, self._given
         if saved is None or not position:
             return
         if files.read_json_dictionary(f"{saved}.json").get("next") != digest(self.at(position)):
@@ -153,32 +148,19 @@ class ReadAgainStream(Stream):
                 "0, that returns the epoch's pipeline."
             )
 
-    def _open(self, saved: str | None) -> None:
-        epoch, step = divmod(self._next, self.steps_per_epoch)
-        # Shuffles count the iterators of a pipeline; the first is there already where Keras looks at a batch before it
-        # begins.
-        for _ in range(self._made, epoch):
-            self._next_epoch()
+    def _open(self, number: int) -> None:
+        epoch = number // self.steps_per_epoch
+        first = epoch * self.steps_per_epoch
+        if self._made != epoch + 1 or not first <= self._reached <= number or number == first:
+            # Shuffles count the iterators of a pipeline that were read from.
+            for each in range(self._made, epoch + 1) or [epoch]:
+                self._iterator = iter(self._pipeline)
+                self._made += 1
+                if each < epoch:
+                    next(self._iterator)
+            self._reached = first
+        for _ in range(self._reached, number):
             next(self._iterator)
-        if self._made != epoch + 1:
-            self._iterator = None
-            if not step:
-                return
-            self._next_epoch()
-        for _ in range(self._given, step):
-            next(self._iterator)
-        self._given = max(self._given, step)
-
-    def _next_epoch(self) -> None:
-        with tf.device("CPU:0"):
-            self._iterator = iter(self._pipeline)
-        self._made, self._given = self._made + 1, 0
-
-    def _read(self, number: int) -> list[tf.Tensor]:
-        if self._iterator is None or number % self.steps_per_epoch == 0:
-            self._next_epoch()
-        self._given += 1
-        return _next_of(self._iterator, number, self.steps_per_epoch)
 
 
 class IteratorStream(Stream):
@@ -207,14 +189,12 @@ class IteratorStream(Stream):
         self._is_saved_at = is_saved_at
         # By batch; they share the tensors of shuffle buffers.
         self._states: dict[int, tf.Tensor] = {}
-        self._iterator: Any = None
         self._epoch = 0
 
     def save(self, position: int, prefix: str) -> None:
         with self._lock:
             # Beyond what was read: a callback has ended the epoch, and the next one follows.
             if position >= self._next and position not in self._states:
-                self._open_epoch_of(position)
                 self._keep_state(position)
             if position not in self._states:
                 raise InputError(f"ExactResume: the pipeline's state at batch {position} was not kept.")
@@ -225,50 +205,44 @@ class IteratorStream(Stream):
         with self._lock:
             self._states = {number: state for number, state in self._states.items() if number >= position}
 
-    def _open(self, saved: str | None) -> None:
-        self._states, self._iterator = {}, None
-        self._open_epoch_of(self._next)
-        if saved is not None:
-            [state] = tf.raw_ops.RestoreV2(prefix=literal_path(saved), dtypes=[tf.variant], **_IN_FILE)
-            tf.raw_ops.DeserializeIterator(resource_handle=self._iterator._iterator_resource, serialized=state)
-
-    def _open_epoch_of(self, number: int) -> None:
-        """Makes the iterator of a batch's epoch, unless there is one."""
-        epoch = 0 if self._is_endless else number // self.steps_per_epoch
-        if self._iterator is not None and epoch == self._epoch:
+    def begin(self, position: int, saved: str | None) -> None:
+        if saved is None and position == self._position == 0:
             return
-        self._epoch = epoch
-        with tf.device("CPU:0"):
-            self._iterator = iter(self._make(epoch))
+        super().begin(position, saved)
+        with self._lock:
+            self._next, self._reached, self._held, self._states, self._iterator = position, position, {}, {}, None
+            self._open(position)
+            if saved is not None:
+                [state] = tf.raw_ops.RestoreV2(prefix=literal_path(saved), dtypes=[tf.variant], **_IN_FILE)
+                tf.raw_ops.DeserializeIterator(resource_handle=self._iterator._iterator_resource, serialized=state)
+
+    def _open(self, number: int) -> None:
+        epoch = 0 if self._is_endless else number // self.steps_per_epoch
+        if self._iterator is None or epoch != self._epoch:
+            with tf.device("CPU:0"):
+                self._epoch, self._iterator = epoch, iter(self._make(epoch))
 
     def _read(self, number: int) -> list[tf.Tensor]:
-        self._open_epoch_of(number)
         if self._is_saved_at(number) and number not in self._states:
             self._keep_state(number)
-        return _next_of(self._iterator, number, self.steps_per_epoch)
+        return super()._read(number)
 
     def _keep_state(self, number: int) -> None:
+        self._open(number)
         try:
             self._states[number] = tf.raw_ops.SerializeIterator(
                 resource_handle=self._iterator._iterator_resource, external_state_policy=_FAIL
             )
         except (tf.errors.OpError, NotImplementedError) as error:
+            text = str(getattr(error, "message", error)).strip()
+            found = re.search(r"[^\n]*?((\w+ is stateful|\S+ is not checkpointable|\w*[Uu]nimplemented)[^\n\[]*)", text)
+            reason = (found[1] if found else text.splitlines()[0]).strip().rstrip(".")
             raise InputError(
-                f"ExactResume: the state of this tf.data pipeline cannot be saved: {_reason(error)}. Python functions "
+                f"ExactResume: the state of this tf.data pipeline cannot be saved: {reason}. Python functions "
                 "(from_generator, py_function, numpy_function) and random operations keep state that no checkpoint "
                 "holds. Leave .repeat() out, so that the epoch is read again; or give ExactResume.data arrays, or an "
                 "object with len and indices."
             ) from None
-
-
-def _next_of(iterator: Any, number: int, steps_per_epoch: int) -> list[tf.Tensor]:
-    batch = next(iterator, None)
-    if batch is None:
-        raise InputError(
-            f"ExactResume: the tf.data pipeline ended before batch {number % steps_per_epoch + 1} of an epoch; "
-            f"expected {steps_per_epoch}. Give its number as steps_per_epoch."
-        )
-    return list(tf.nest.flatten(batch))
 
 
 def digest(tensors: list[tf.Tensor]) -> str:
@@ -278,9 +252,3 @@ def digest(tensors: list[tf.Tensor]) -> str:
         array = tensor.numpy()
         found.update(repr(array.tolist()).encode() if tensor.dtype == tf.string else array.tobytes())
     return found.hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    text = str(getattr(error, "message", error)).strip()
-    found = re.search(r"[^\n]*?((\w+ is stateful|\S+ is not checkpointable|\w*[Uu]nimplemented)[^\n\[]*)", text)
-    return (found[1] if found else text.splitlines()[0]).strip().rstrip(".")
