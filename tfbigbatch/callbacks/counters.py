@@ -35,26 +35,21 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def arrays(callback: Any) -> dict[str, list[np.ndarray]]:
-    """The attributes of a callback that are lists of arrays, such as EarlyStopping's `best_weights`."""
-    return {
-        name: list(value)
-        for name, value in _own(callback).items()
-        if isinstance(value, (list, tuple)) and value and all(isinstance(each, np.ndarray) for each in value)
-    }
-
-
 def save_arrays(path: str, callbacks: Sequence[Any]) -> None:
-    """Writes the arrays of some callbacks to a .npz file; no file where they have none."""
+    """Writes the attributes of callbacks that are lists of arrays, such as EarlyStopping's `best_weights`.
+
+    It is a .npz file; there is none where they have none.
+    """
     named = {
         f"{number}/{name}/{index}": array
         for number, callback in enumerate(callbacks)
-        for name, kept in arrays(callback).items()
-        for index, array in enumerate(kept)
+        for name, value in _own(callback).items()
+        if isinstance(value, (list, tuple)) and all(isinstance(each, np.ndarray) for each in value)
+        for index, array in enumerate(value)
     }
     if named:
         with open(path, "wb") as file:
-            np.savez(file, **named)  # type: ignore[arg-type]
+            np.savez(file, **named)
 
 
 def restore_arrays(path: str, callbacks: Sequence[Any]) -> None:

@@ -436,11 +436,9 @@ class ExactResume(Callback):
 def _sum_of_replicas(strategy: tf.distribute.Strategy, value: float) -> float:
     """The sum of the replicas' values, each that of its worker; every worker calls it."""
 
-    @tf.function
-    def total(mine: tf.Tensor) -> Any:
-        def in_replica(mine: tf.Tensor) -> tf.Tensor:
-            return tf.distribute.get_replica_context().all_reduce("SUM", tf.identity(mine))
+    def in_replica() -> tf.Tensor:
+        return tf.distribute.get_replica_context().all_reduce("SUM", tf.constant(value, tf.float64))
 
-        return strategy.run(in_replica, (mine,))
-
-    return float(strategy.experimental_local_results(total(tf.constant(value, tf.float64)))[0])
+    return float(
+        strategy.experimental_local_results(tf.function(lambda: strategy.run(in_replica), autograph=False)())[0]
+    )

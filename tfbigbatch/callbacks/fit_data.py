@@ -35,15 +35,19 @@ class FitData(tf.data.Dataset):
       stream: the batches.
       spec: nest of tf.TensorSpec of a batch.
       description: of the data, in values of JSON: a checkpoint of other data is refused.
+
+    Raises:
+      ValueError: a part of a batch is no dense tensor.
     """
 
     def __init__(self, stream: Stream, spec: Any, description: dict[str, Any]) -> None:
         self.stream = stream
-        self.description = {**description, "steps_per_epoch": stream.steps_per_epoch, "batches": _shown(spec)}
         flat = tf.nest.flatten(spec)
-
-        def span() -> tuple[Any, Any]:
-            return stream.rest_of_epoch()
+        for each in flat:
+            if not isinstance(each, tf.TensorSpec):
+                raise InputError(f"{_OWNER}: batches of {type(each).__name__}; expected dense tensors.")
+        shown = str(tf.nest.map_structure(lambda each: f"{each.dtype.name} {each.shape}", spec))
+        self.description = {**description, "steps_per_epoch": stream.steps_per_epoch, "batches": shown}
 
         def batch(number: tf.Tensor) -> Any:
             tensors = tf.py_function(lambda number: stream.at(int(number)), [number], [each.dtype for each in flat])
@@ -51,7 +55,7 @@ class FitData(tf.data.Dataset):
                 tensor.set_shape(each.shape)
             return tf.nest.pack_sequence_as(spec, tensors)
 
-        spans = tf.data.Dataset.range(1).map(lambda _: tf.py_function(span, [], (tf.int64, tf.int64)))
+        spans = tf.data.Dataset.range(1).map(lambda _: tf.py_function(stream.rest_of_epoch, [], (tf.int64, tf.int64)))
         self._batches = spans.flat_map(lambda first, last: tf.data.Dataset.range(first, last)).map(batch)
         super().__init__(self._batches._variant_tensor)
 
@@ -107,38 +111,31 @@ def of_pipeline(
     if not isinstance(pipeline, tf.data.Dataset):
         raise InputError(f"{_OWNER}: x(0) returned {type(pipeline).__name__}; expected a tf.data.Dataset.")
     known = int(pipeline.cardinality())
-    steps = _steps_of(known, steps_per_epoch)
-    description = {"kind": PIPELINE, "is_function": is_function, "known_batches": known}
-    is_endless = known == tf.data.INFINITE_CARDINALITY and not is_function
+    is_endless = known == tf.data.INFINITE_CARDINALITY
+    if known == 0:
+        raise InputError(f"{_OWNER}: this tf.data pipeline has no batches.")
+    if known < 0 and steps_per_epoch is None:
+        what = "has no end" if is_endless else "does not know its number of batches"
+        raise InputError(f"{_OWNER}: this tf.data pipeline {what}; give steps_per_epoch=.")
+    given = known if steps_per_epoch is None else steps_per_epoch
+    steps = arguments.integer("steps_per_epoch", given, least=1, owner=_OWNER)
+    if known > 0 and steps != known:
+        raise InputError(
+            f"{_OWNER}: steps_per_epoch={steps}, and this tf.data pipeline has {known} batches. Leave it out; for "
+            "epochs of another size give the pipeline with .repeat()."
+        )
     stream: Stream
     if is_function or is_endless:
         stream = IteratorStream(
             x if is_function else lambda epoch: pipeline,
             steps,
-            is_endless=is_endless,
+            is_endless=not is_function,
             is_saved_at=lambda number: is_saved_at(number, steps),
         )
     else:
         stream = ReadAgainStream(pipeline, steps)
-    return FitData(stream, _checked(pipeline.element_spec), description)
-
-
-def _steps_of(known: int, steps_per_epoch: int | None) -> int:
-    """The batches in an epoch of a pipeline of `known` ones, as `cardinality()` gives it."""
-    if known == 0:
-        raise InputError(f"{_OWNER}: this tf.data pipeline has no batches.")
-    if steps_per_epoch is not None:
-        steps = arguments.integer("steps_per_epoch", steps_per_epoch, least=1, owner=_OWNER)
-        if known > 0 and steps != known:
-            raise InputError(
-                f"{_OWNER}: steps_per_epoch={steps}, and this tf.data pipeline has {known} batches. Leave it out; for "
-                "epochs of another size give the pipeline with .repeat()."
-            )
-        return steps
-    if known < 0:
-        what = "has no end" if known == tf.data.INFINITE_CARDINALITY else "does not know its number of batches"
-        raise InputError(f"{_OWNER}: this tf.data pipeline {what}; give steps_per_epoch=.")
-    return known
+    description = {"kind": PIPELINE, "is_function": is_function, "known_batches": known}
+    return FitData(stream, pipeline.element_spec, description)
 
 
 def of_examples(
@@ -182,7 +179,7 @@ def of_examples(
             return dataset.training_batches(tf.distribute.InputContext(), batch_size=batch_size, seed=seed, **steps)
 
         description.update(kind=type(examples).__name__, contents=examples.contents, examples=size)
-    return FitData(NumberedStream(batches, steps), _checked(batches(0, 1).element_spec), description)
+    return FitData(NumberedStream(batches, steps), batches(0, 1).element_spec, description)
 
 
 def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:
@@ -194,17 +191,15 @@ def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:
         )
     if y is None and sample_weight is not None:
         raise InputError(f"{_OWNER}: sample_weight without y; expected both.")
-    has_parts = isinstance(x, (Dataset, tuple)) or splits._is_keras_batches(x) or _is_indexable(x)
-    if y is None and has_parts:
+    is_array = hasattr(x, "shape") or isinstance(x, (dict, list, str))
+    is_indexable = hasattr(x, "__len__") and hasattr(x, "__getitem__") and not is_array
+    if y is None and (isinstance(x, Dataset) or splits._is_keras_batches(x) or is_indexable):
         return splits.dataset_of(x, _OWNER), None
     if isinstance(x, Dataset):
         raise InputError(f"{_OWNER}: y beside {type(x).__name__}, which has labels itself; leave y out.")
     for name, part in (("x", x), ("y", y), ("sample_weight", sample_weight)):
-        if (
-            isinstance(part, (str, bytes, int, float))
-            or (part is None and name == "x")
-            or (isinstance(part, dict) and not part)
-        ):
+        is_missing = (part is None and name == "x") or (isinstance(part, dict) and not part)
+        if is_missing or isinstance(part, (str, bytes, int, float)):
             expected = _FORMS if name == "x" else "an array with an entry for each example"
             raise InputError(f"{_OWNER}: {name} is {type(part).__name__}; expected {expected}.")
     if y is None:
@@ -213,24 +208,7 @@ def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:
     return of_parts((x, y) if sample_weight is None else (x, y, sample_weight), _OWNER), None
 
 
-def _is_indexable(x: Any) -> bool:
-    is_array = hasattr(x, "shape") or isinstance(x, (dict, list, str))
-    return hasattr(x, "__len__") and hasattr(x, "__getitem__") and not is_array
-
-
 def _sample_hash(examples: Arrays) -> str:
     """A digest of some examples spread over all: other data of the same shape is told from it."""
     chosen = np.unique(np.linspace(0, len(examples) - 1, _SAMPLED).astype(np.int64))
     return digest(tf.nest.flatten(examples._rows(tf.constant(chosen))))
-
-
-def _checked(spec: Any) -> Any:
-    for each in tf.nest.flatten(spec):
-        if not isinstance(each, tf.TensorSpec):
-            raise InputError(f"{_OWNER}: batches of {type(each).__name__}; expected dense tensors.")
-    return spec
-
-
-def _shown(spec: Any) -> str:
-    """A batch's structure, dtypes and shapes in words, for the comparison with a checkpoint's."""
-    return str(tf.nest.map_structure(lambda each: f"{each.dtype.name} {each.shape}", spec))

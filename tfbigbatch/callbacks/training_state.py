@@ -53,7 +53,16 @@ class TrainingState:
         parts, self._hooks = _saved_by_themselves(found.optimizers)
         covered = _covered(parts)
         free = {path: each for path, each in everything.items() if handles(each)[0] not in covered}
-        own = {path: each for path, each in free.items() if self._may_differ(path, each)}
+        # Keras 3 declares statistics of batch normalisation and the state of generators as weights that are the same
+        # everywhere, and each replica assigns its own; one that gets no example of an epoch's last batch draws no
+        # numbers.
+        named = self._named()
+        same = {*found.of_optimizers, *(path for path, each in named.items() if each.trainable)}
+        own = {
+            path: each
+            for path, each in free.items()
+            if hasattr(each, "values") and (is_of_replicas(each) or path not in same)
+        }
         shared = {path: each for path, each in free.items() if path not in own}
         of_replicas = ReplicaState(self._strategy, list(own.values()))
         # First: optimizers set weights while they are saved.
@@ -65,7 +74,7 @@ class TrainingState:
             optimizers=parts,
         )
         self._saved = {handle for each in free.values() for handle in handles(each)} | covered
-        self._finite = [shared[path] for path in self._named() if path in shared and shared[path].dtype.is_floating]
+        self._finite = [shared[path] for path in named if path in shared and shared[path].dtype.is_floating]
         self.layout = [
             [path, each.shape.as_list(), each.dtype.name] for path, each in found.variables.items() if path in free
         ]
@@ -81,16 +90,6 @@ class TrainingState:
     def _search(self) -> Found:
         roots = {"model": (self._model, bool(self._model.run_eagerly)), **self._roots}
         return found_from(roots, left_out=[self._left_out, *self._metric_variables()], named=self._named())
-
-    def _may_differ(self, path: str, variable: tf.Variable) -> bool:
-        """True if replicas may have values of their own.
-
-        Keras 3 declares statistics of batch normalisation and the state of generators as weights that are the same
-        everywhere, and each replica assigns its own. A replica that gets no example of an epoch's last batch draws no
-        numbers.
-        """
-        is_same = path in self._found.of_optimizers or (path in self._named() and variable.trainable)
-        return hasattr(variable, "values") and (is_of_replicas(variable) or not is_same)
 
     def _optimizers(self, found: Found) -> dict[str, list[str] | None]:
         """The optimizers of `built_for`."""

@@ -24,7 +24,7 @@ def unsaved(model: Any, before: TrainingState, after: TrainingState) -> list[str
     """
     lost = [
         f"{each.name} ({each.dtype.name} {each.shape})"
-        for handle, each in changed_variables(model).items()
+        for handle, each in _changed_variables(model).items()
         if not after.holds(handle)
     ]
     names = [{name for name, _, _ in state.layout} for state in (before, after)]
@@ -36,7 +36,7 @@ def unsaved(model: Any, before: TrainingState, after: TrainingState) -> list[str
         ),
         (sorted(names[1] - names[0]), "The first step made it: make it before fit, by a call of the layer or model."),
         (
-            random_operations(model),
+            _random_operations(model),
             "These operations of tf.random keep the state of their numbers to themselves: draw from keras.random with "
             "a SeedGenerator, or from a tf.random.Generator, that is an attribute of the layer.",
         ),
@@ -44,7 +44,7 @@ def unsaved(model: Any, before: TrainingState, after: TrainingState) -> list[str
     return [f"{', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. {advice}" for found, advice in kinds if found]
 
 
-def changed_variables(model: Any) -> dict[int, tf.Variable]:
+def _changed_variables(model: Any) -> dict[int, tf.Variable]:
     """The variables that the training step assigns, by the number that `reachable.handles` has for each.
 
     Empty where the step is not traced: before the first one, and with run_eagerly=True.
@@ -61,7 +61,7 @@ def changed_variables(model: Any) -> dict[int, tf.Variable]:
     return found
 
 
-def random_operations(model: Any) -> list[str]:
+def _random_operations(model: Any) -> list[str]:
     """The names of the training step's operations that draw random numbers from state of their own."""
     found = []
     for traced in _traced(model.train_function):
