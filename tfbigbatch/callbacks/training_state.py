@@ -83,7 +83,9 @@ class TrainingState:
 
     def _named(self) -> dict[str, tf.Variable]:
         """The model's variables by names that the same model has in every process."""
-        variables = self._model.variables
+        metrics = set(map(id, self._metric_variables()))
+        # Keras 2 counts a metric's variables among the model's.
+        variables = [each for each in self._model.variables if id(_tensor(each)) not in metrics]
         names = canonical([getattr(each, "path", each.name.split(":")[0]) for each in variables])
         return dict(zip(names, map(_tensor, variables)))
 
@@ -264,8 +266,6 @@ def _covered(parts: Mapping[str, Any]) -> set[int]:
     return {handle for each in found if isinstance(each, tf.Variable) for handle in handles(each)}
 
 
-def _tensor(variable: Any) -> Any:
+def _tensor(variable: Any) -> tf.Variable:
     """The tf.Variable within a variable of Keras 3."""
-    inner = getattr(variable, "value", None)
-    is_keras3 = inner is not None and not callable(inner) and type(variable).__module__.startswith("keras.")
-    return inner if is_keras3 else variable
+    return variable if isinstance(variable, tf.Variable) else variable.value
