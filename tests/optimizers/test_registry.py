@@ -139,7 +139,7 @@ WAYS = [
 
 
 def is_slow(name, way, options):
-    # The roots of Shampoo take ten seconds to compile; test_sharded_updates.py has them on replicas.
+    # The roots of Shampoo take ten seconds to compile; test_sharing.py has them on replicas.
     return name == "shampoo" or way == "4 replicas" or "pre_normalize" in options or "jit_compile" in options
 
 

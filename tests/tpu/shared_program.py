@@ -3,6 +3,7 @@
 TensorFlow lowers the program to StableHLO, and JAX's XLA compiles and runs it for all replicas.
 """
 
+import functools
 from unittest import mock
 
 import jax
@@ -19,9 +20,9 @@ REPLICAS = jax.device_count()
 SHAPES = [(1, 6, 4), (3, 5, 5), (1, 4, 6), (2, 6, 4), (4, 5, 5), (1, 1, 3), (1, 20, 20)]
 
 
-def values():
+def values(dtype="float32"):
     random = np.random.RandomState(0)
-    return [random.normal(size=shape).astype("float32") for shape in SHAPES]
+    return [random.normal(size=shape).astype(dtype) for shape in SHAPES]
 
 
 def cube(batch):
@@ -33,15 +34,13 @@ def flops(rows, columns):
     return 4.0 * rows * rows * columns
 
 
-def sum_over_replicas(tensor, replicas):
-    """CrossReplicaSum, which TensorFlow lowers for TPUs only, by the operation that it lowers for CPUs too."""
-    group = [list(range(replicas))]
-    return gen_xla_ops.xla_all_reduce(input=tensor, group_assignment=group, reduce_op="Add", mode="CrossReplica")
+# Of CrossReplicaSum, which TensorFlow lowers for TPUs only, the form that it lowers for CPUs too.
+sum_over_replicas = functools.partial(gen_xla_ops.xla_all_reduce, reduce_op="Add", mode="CrossReplica")
 
 
 @tf.function(jit_compile=True, autograph=False)
 def program(*matrices):
-    with mock.patch.object(sharing, "_sum_over_replicas", sum_over_replicas):
+    with mock.patch.object(tf.raw_ops, "CrossReplicaSum", sum_over_replicas):
         strategy = AheadOfTimeStrategy(REPLICAS)
         batches = [[each] for each in matrices]
         return [value for [value] in sharing.map_matrices(cube, batches, flops=flops, strategy=strategy, share=True)]

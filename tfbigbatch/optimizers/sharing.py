@@ -23,7 +23,6 @@ import contextlib
 import functools
 import heapq
 import itertools
-import typing
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -48,24 +47,6 @@ _OPERATIONS_PER_BYTE = 500.0
 _LEAST_OPERATIONS = 5e8
 
 
-class Group(typing.NamedTuple):
-    """`number` matrices [rows, columns], of `itemsize` bytes an entry."""
-
-    number: int
-    rows: int
-    columns: int
-    itemsize: int = 4
-
-
-class _Part(typing.NamedTuple):
-    """Matrices `start` to `stop` of a group, given by its index, which the replica `owner` transforms."""
-
-    owner: int
-    group: int
-    start: int
-    stop: int
-
-
 def deal(costs: Sequence[float], replicas: int) -> list[int]:
     """Deals things of different costs to the replicas: for each, the number of its replica.
 
@@ -80,22 +61,22 @@ def deal(costs: Sequence[float], replicas: int) -> list[int]:
     return owners
 
 
-def _parts(groups: Sequence[Group], flops: Flops, replicas: int) -> list[_Part]:
-    """Deals all matrices to the replicas: each has a range of every group in which it has matrices."""
-    group_of = [index for index, group in enumerate(groups) for _ in range(group.number)]
-    owners = deal([flops(groups[index].rows, groups[index].columns) for index in group_of], replicas)
-    starts, parts = [0] * len(groups), []
-    for (owner, index), count in sorted(collections.Counter(zip(owners, group_of)).items()):
-        parts.append(_Part(owner, index, starts[index], starts[index] + count))
-        starts[index] += count
-    return parts
+def _edges(groups: Sequence[tf.TensorSpec], flops: Flops, replicas: int) -> list[list[int]]:
+    """Deals the matrices of groups [number, rows, columns]: for each, where each replica's begin, and the end."""
+    group_of = [index for index, group in enumerate(groups) for _ in range(group.shape[0])]
+    owners = deal([flops(*groups[index].shape[1:]) for index in group_of], replicas)
+    counts = collections.Counter(zip(group_of, owners))
+    every = range(replicas)
+    return [list(itertools.accumulate([0, *(counts[index, each] for each in every)])) for index in range(len(groups))]
 
 
-def worthwhile(groups: Sequence[Group], flops: Flops, replicas: int, share: bool | None, is_free: bool) -> list[int]:
-    """Indices of the groups that are shared: all or none where `share` says so, else those that are worth it.
+def worthwhile(
+    groups: Sequence[tf.TensorSpec], flops: Flops, replicas: int, share: bool | None, is_free: bool
+) -> list[int]:
+    """Indices of the groups [number, rows, columns] that are shared: as `share` says, or those that are worth it.
 
     A matrix is worth sharing if working on it takes longer than sending it; all of these together, if that saves more
-    than the fixed time of a collective. Everything is, if sending is free, as within one CPU.
+    than the fixed time of a collective. Everything is where sending is free, as within one CPU.
     """
     if share is False:
         return []
@@ -103,10 +84,11 @@ def worthwhile(groups: Sequence[Group], flops: Flops, replicas: int, share: bool
         return list(range(len(groups)))
     chosen, saved = [], 0.0
     for index, group in enumerate(groups):
-        cost = flops(group.rows, group.columns)
-        if cost > _OPERATIONS_PER_BYTE * group.rows * group.columns * group.itemsize:
+        number, rows, columns = group.shape
+        cost = flops(rows, columns)
+        if cost > _OPERATIONS_PER_BYTE * rows * columns * group.dtype.size:
             chosen.append(index)
-            saved += group.number * cost * (1.0 - 1.0 / replicas)
+            saved += number * cost * (1.0 - 1.0 / replicas)
     return chosen if saved > _LEAST_OPERATIONS else []
 
 
@@ -117,8 +99,8 @@ def worthwhile(groups: Sequence[Group], flops: Flops, replicas: int, share: bool
 _ROUND_BYTES = 2**22
 _MOST_ROUNDS = 64
 
-# A function of (index of a replica in this process, number of a tensor) that gives the tensor there.
-_Read = Callable[[int, int], tf.Tensor]
+# A function of (index of a replica in this process, number of a tensor that it owns) that computes the tensor.
+_Own = Callable[[int, int], tf.Tensor]
 
 
 def launchers(strategy: tf.distribute.Strategy) -> Any:
@@ -128,117 +110,86 @@ def launchers(strategy: tf.distribute.Strategy) -> Any:
     return strategy.extended._cross_device_ops._launchers
 
 
-def in_graph(function: Callable[[], Any]) -> Any:
-    """Calls a function of collectives; eagerly, one device's would wait for another's that is called later."""
-    return tf.function(function, autograph=False)() if tf.executing_eagerly() else function()
-
-
 def _replicas_here(strategy: tf.distribute.Strategy) -> list[int]:
     """The numbers of this process's replicas, in the order of its devices."""
     extended = strategy.extended
     return [extended._get_replica_id_in_sync_group(index) for index in range(len(extended.worker_devices))]
 
 
-def _is_between_processes(strategy: tf.distribute.Strategy) -> bool:
-    return len(strategy.extended.worker_devices) < strategy.num_replicas_in_sync
-
-
 def _on_all(
-    strategy: tf.distribute.Strategy, owners: Sequence[int], specs: Sequence[tf.TensorSpec], own: _Read
+    strategy: tf.distribute.Strategy, owners: Sequence[int], specs: Sequence[tf.TensorSpec], own: _Own
 ) -> list[_Tensors]:
-    """For each replica of this process all tensors, of which each is computed by the replica that owns it, by `own`."""
-    here = _replicas_here(strategy)
+    """For each replica of this process all tensors, of which each is computed on the replica that owns it.
 
-    def exchanged() -> list[_Tensors]:
-        found: list[dict[int, tf.Tensor]] = []
-        for index, (device, replica) in enumerate(zip(strategy.extended.worker_devices, here)):
-            with tf.device(device):
-                found.append({number: own(index, number) for number, owner in enumerate(owners) if owner == replica})
-        _send(
-            strategy,
-            owners,
-            specs,
-            read=lambda index, number: found[index][number],
-            write=lambda index, number, value: found[index].update({number: tf.identity(value)}),
-        )
-        return [[of_replica[number] for number in range(len(owners))] for of_replica in found]
-
-    return in_graph(exchanged) if _is_between_processes(strategy) else exchanged()
-
-
-def _send(
-    strategy: tf.distribute.Strategy,
-    owners: Sequence[int],
-    specs: Sequence[tf.TensorSpec],
-    read: _Read,
-    write: Callable[[int, int, tf.Tensor], Any],
-) -> None:
-    """Gives all replicas the tensors that one replica each has; between processes within `in_graph`.
-
-    Args:
-      strategy: not TPUStrategy.
-      owners: for each tensor, the number of its replica.
-      specs: its shape and dtype.
-      read: gives a tensor that a replica of this process owns.
-      write: function of (index of a replica in this process, a tensor's number, the tensor), called for what the
-        replica does not own; its result, if it has one, is waited for before the next round. Also for its own where
-        they are summed: a sum loses the sign of zeros.
+    `specs` are their shapes and dtypes. TPUStrategy has none of this.
     """
-    here, devices = _replicas_here(strategy), strategy.extended.worker_devices
-    if not _is_between_processes(strategy):
-        for number, owner in enumerate(owners):
-            with tf.device(devices[owner]):
-                value = read(owner, number)
-            for index in (index for index in here if index != owner):
-                with tf.device(devices[index]):
-                    write(index, number, value)
-        return
-    for dtype in dict.fromkeys(spec.dtype for spec in specs):
-        # Of each replica: the tensors of this dtype that it owns, in order.
-        shares = [
-            [number for number, spec in enumerate(specs) if spec.dtype == dtype and owners[number] == replica]
-            for replica in range(strategy.num_replicas_in_sync)
-        ]
-        for index, (replica, launcher) in enumerate(zip(here, launchers(strategy))):
-            with tf.device(launcher._device):
-                flat = [tf.reshape(read(index, number), [-1]) for number in shares[replica]]
-                own = [tf.zeros([0], dtype), *flat]
-                _send_rounds(launcher, replica, shares, specs, own, functools.partial(write, index))
+    here = _replicas_here(strategy)
+    if len(here) < strategy.num_replicas_in_sync:
+        exchanged = functools.partial(_between_processes, strategy, owners, specs, own)
+        # Eagerly, one device's collective would wait for another's that is called later.
+        return tf.function(exchanged, autograph=False)() if tf.executing_eagerly() else exchanged()
+    tensors = []
+    for number, owner in enumerate(owners):
+        with tf.device(strategy.extended.worker_devices[owner]):
+            tensors.append(own(owner, number))
+    copies = []
+    for device in strategy.extended.worker_devices:
+        with tf.device(device):
+            copies.append([tf.identity(tensor) for tensor in tensors])
+    return copies
 
 
-def _send_rounds(
-    launcher: Any,
-    replica: int,
-    shares: Sequence[Sequence[int]],
-    specs: Sequence[tf.TensorSpec],
-    own: _Tensors,
-    write: Callable[[int, tf.Tensor], Any],
-) -> None:
-    """On one replica, which has the flat tensors `own`: one round after the other, so that their temporaries are not
-    there together."""
+def _between_processes(
+    strategy: tf.distribute.Strategy, owners: Sequence[int], specs: Sequence[tf.TensorSpec], own: _Own
+) -> list[_Tensors]:
+    found: list[_Tensors] = []
+    for index, (replica, launcher) in enumerate(zip(_replicas_here(strategy), launchers(strategy))):
+        with tf.device(launcher._device):
+            tensors = {number: own(index, number) for number, owner in enumerate(owners) if owner == replica}
+            for dtype in dict.fromkeys(spec.dtype for spec in specs):
+                # Of each replica: the tensors of this dtype that it owns, in order.
+                shares = [
+                    [number for number, spec in enumerate(specs) if spec.dtype == dtype and owners[number] == each]
+                    for each in range(strategy.num_replicas_in_sync)
+                ]
+                flat = [tf.zeros([0], dtype), *(tf.reshape(tensors[number], [-1]) for number in shares[replica])]
+                tensors.update(_in_rounds(launcher, replica, shares, specs, flat))
+        found.append([tensors[number] for number in range(len(owners))])
+    return found
+
+
+def _in_rounds(
+    launcher: Any, replica: int, shares: list[list[int]], specs: Sequence[tf.TensorSpec], flat: _Tensors
+) -> dict[int, tf.Tensor]:
+    """The other replicas' tensors by number, on one that sends the flat tensors which it owns.
+
+    One round is after the other, so that their temporaries are not there together. Where the tensors are summed, its
+    own are among them: a sum loses the sign of zeros.
+    """
     ends = [list(itertools.accumulate(specs[number].shape.num_elements() for number in share)) for share in shares]
     totals = [each[-1] if each else 0 for each in ends]
     # An all-gather is padded to the largest share; an all-reduce receives all of them twice.
     is_gathered = max(totals) < 2 / len(shares) * sum(totals)
     everyones = _gathered if is_gathered else _summed
-    rounds = min(_MOST_ROUNDS, max(1, -(-max(totals) * len(shares) * own[0].dtype.size // _ROUND_BYTES)))
+    rounds = min(_MOST_ROUNDS, max(1, -(-max(totals) * len(shares) * flat[0].dtype.size // _ROUND_BYTES)))
     step = max(1, -(-max(totals) // rounds))
-    arrived: list[_Tensors] = [[] for _ in shares]
-    before: list[Any] = []
+    parts: list[_Tensors] = [[] for _ in shares]
+    arrived: dict[int, tf.Tensor] = {}
+    before: list[tf.Tensor] = []
     for low in range(0, max(*totals, 1), step):
         with tf.control_dependencies(before):
-            sent = tf.identity(_rows(own, low, low + step))
-        sizes = [min(max(total - low, 0), step) for total in totals]
+            sent = tf.identity(_rows(flat, low, low + step))
         before = [sent]
-        for owner, received in enumerate(everyones(launcher, sent, replica, sizes)):
-            arrived[owner].append(received)
+        sizes = [min(max(total - low, 0), step) for total in totals]
+        for owner, part in enumerate(everyones(launcher, sent, replica, sizes)):
+            parts[owner].append(part)
             for number, end in zip(shares[owner], ends[owner]):
-                is_complete = low < end <= low + step or low == end == 0
-                if is_complete and not (owner == replica and is_gathered):
+                is_whole = low < end <= low + step or low == end == 0
+                if is_whole and not (owner == replica and is_gathered):
                     shape = specs[number].shape
-                    whole = _rows(arrived[owner], end - shape.num_elements(), end)
-                    before.append(write(number, tf.reshape(whole, shape)))
-        before = [each for each in before if each is not None]
+                    arrived[number] = tf.reshape(_rows(parts[owner], end - shape.num_elements(), end), shape)
+                    before.append(arrived[number])
+    return arrived
 
 
 def _gathered(launcher: Any, own: tf.Tensor, replica: int, sizes: list[int]) -> _Tensors:
@@ -275,7 +226,6 @@ def _rows(tensors: _Tensors, start: int, stop: int) -> tf.Tensor:
 Transform = Callable[[tf.Tensor], tf.Tensor]
 # For each group of matrices, and each replica of this process, tensors of them.
 _OfGroups = list[list[_Tensors]]
-
 # A function of (tensors, start, stop): the transformed matrices of this range of their concatenation, in pieces.
 _Apply = Callable[[_Tensors, int, int], _Tensors]
 
@@ -313,22 +263,25 @@ def map_matrices(
     for index, (batch, *_) in enumerate(batches):
         members.setdefault((batch.dtype, *batch.shape[1:]), []).append(index)
     groups = [
-        Group(sum(batches[index][0].shape[0] for index in same), rows, columns, dtype.size)
-        for (dtype, rows, columns), same in members.items()
+        tf.TensorSpec([sum(batches[index][0].shape[0] for index in same), *shape], dtype)
+        for (dtype, *shape), same in members.items()
     ]
     inputs: _OfGroups = [list(map(list, zip(*(batches[index] for index in same)))) for same in members.values()]
-    apply = functools.partial(_transformed, transform, _batch_bytes(strategy, batches))
-    replicas = strategy.num_replicas_in_sync
-    exchange, is_free = _exchange(strategy, batches)
+    devices = {tf.DeviceSpec.from_string(value.device or "").device_type for each in batches for value in each}
+    on_cpu = bool(devices & {"CPU", None}) and not isinstance(strategy, tf.distribute.TPUStrategy)
+    apply = functools.partial(_transformed, transform, _CPU_BATCH_BYTES if on_cpu else _BATCH_BYTES)
+    here, replicas = len(batches[0]), strategy.num_replicas_in_sync
+    exchange = _exchange(strategy, here)
+    is_free = here == replicas and devices == {"CPU"}
     shared = worthwhile(groups, flops, replicas, share, is_free) if exchange else []
     found: dict[int, list[_Tensors]] = {}
     if shared:
-        parts = _parts([groups[group] for group in shared], flops, replicas)
-        found.update(zip(shared, exchange(strategy, apply, [inputs[group] for group in shared], parts)))
+        edges = _edges([groups[group] for group in shared], flops, replicas)
+        found.update(zip(shared, exchange(strategy, apply, [inputs[group] for group in shared], edges)))
     outcomes: list[_Tensors] = [[] for _ in batches]
     for group, same in enumerate(members.values()):
         if group not in found:
-            found[group] = [apply(tensors, 0, groups[group].number) for tensors in inputs[group]]
+            found[group] = [apply(tensors, 0, groups[group].shape[0]) for tensors in inputs[group]]
         start = 0
         for index in same:
             stop = start + batches[index][0].shape[0]
@@ -337,26 +290,15 @@ def map_matrices(
     return outcomes
 
 
-def _exchange(strategy: tf.distribute.Strategy, batches: Sequence[Sequence[tf.Tensor]]) -> tuple[Any, bool]:
-    """The function by which replicas share groups of matrices, None where they cannot; and True if nothing moves."""
-    replicas, here = strategy.num_replicas_in_sync, len(batches[0])
-    if replicas == 1:
-        return None, False
+def _exchange(strategy: tf.distribute.Strategy, here: int) -> Any:
+    """The function by which replicas, so many of them in this process, share groups; None where they cannot."""
+    if strategy.num_replicas_in_sync == 1:
+        return None
     if isinstance(strategy, tf.distribute.TPUStrategy) and here == 1:
-        return _in_one_program, False
-    if here == replicas:
-        return _on_devices, all(_device_type(value) == "CPU" for value in batches[0])
+        return _in_one_program
     # XLA compiles no collectives of this kind; for GPUs, a replica's step does without a merged call.
-    return _on_devices if launchers(strategy) and strategy.extended._use_merge_call() else None, False
-
-
-def _device_type(tensor: tf.Tensor) -> str | None:
-    return tf.DeviceSpec.from_string(tensor.device or "").device_type
-
-
-def _batch_bytes(strategy: tf.distribute.Strategy, batches: Sequence[Sequence[tf.Tensor]]) -> int:
-    on_cpu = any(_device_type(value) in ("CPU", None) for of_replicas in batches for value in of_replicas)
-    return _CPU_BATCH_BYTES if on_cpu and not isinstance(strategy, tf.distribute.TPUStrategy) else _BATCH_BYTES
+    has_collectives = launchers(strategy) and strategy.extended._use_merge_call()
+    return _on_devices if here == strategy.num_replicas_in_sync or has_collectives else None
 
 
 def _transformed(transform: Transform, limit: int, tensors: _Tensors, start: int, stop: int) -> _Tensors:
@@ -368,45 +310,48 @@ def _transformed(transform: Transform, limit: int, tensors: _Tensors, start: int
 
 
 def _on_devices(
-    strategy: tf.distribute.Strategy, apply: _Apply, inputs: _OfGroups, parts: Sequence[_Part]
+    strategy: tf.distribute.Strategy, apply: _Apply, inputs: _OfGroups, edges: Sequence[Sequence[int]]
 ) -> _OfGroups:
-    """The transformed groups, each part from the device of its replica."""
+    """The transformed groups, the part of each replica from its device."""
+    parts = [
+        (owner, group, start, stop)
+        for group, of_group in enumerate(edges)
+        for owner, (start, stop) in enumerate(itertools.pairwise(of_group))
+        if start < stop
+    ]
     like = [of_replicas[0][0] for of_replicas in inputs]
+    specs = [
+        tf.TensorSpec([stop - start, *like[group].shape[1:]], like[group].dtype) for _, group, start, stop in parts
+    ]
 
     def own(index: int, number: int) -> tf.Tensor:
         _, group, start, stop = parts[number]
         return tf.concat(apply(inputs[group][index], start, stop), axis=0)
 
-    specs = [
-        tf.TensorSpec([stop - start, *like[group].shape[1:]], like[group].dtype) for _, group, start, stop in parts
-    ]
-    found = _on_all(strategy, [part.owner for part in parts], specs, own)
+    found = _on_all(strategy, [owner for owner, *_ in parts], specs, own)
     return [
-        [[tensor for tensor, part in zip(tensors, parts) if part.group == group] for tensors in found]
+        [[tensor for tensor, part in zip(tensors, parts) if part[1] == group] for tensors in found]
         for group in range(len(inputs))
     ]
 
 
 def _in_one_program(
-    strategy: tf.distribute.Strategy, apply: _Apply, inputs: _OfGroups, parts: Sequence[_Part]
+    strategy: tf.distribute.Strategy, apply: _Apply, inputs: _OfGroups, edges: Sequence[Sequence[int]]
 ) -> _OfGroups:
     """The transformed groups on TPUs: replicas with as many matrices of each run the same branch, on their own ones.
 
     Nothing is flattened: a TPU's layout pads the last axis to 128, and XLA would see the whole of a flat vector as
     [.., 2] to cut a matrix of two columns out of it.
     """
-    replicas = strategy.num_replicas_in_sync
     whole = [_rows(tensors, 0, sum(tensor.shape[0] for tensor in tensors)) for [tensors] in inputs]
-    parts_of = [[part for part in parts if part.owner == replica] for replica in range(replicas)]
-    kinds = [tuple((part.group, part.stop - part.start) for part in own) for own in parts_of]
-    begins = [{part.group: part.start for part in own} for own in parts_of]
+    kinds = list(zip(*([stop - start for start, stop in itertools.pairwise(of_group)] for of_group in edges)))
     replica = xla.replica_id()
-    starts = tf.gather([[own.get(group, 0) for group in range(len(whole))] for own in begins], replica)
+    starts = tf.gather(list(zip(*edges)), replica)
 
-    def branch(kind: tuple[tuple[int, int], ...]) -> _Tensors:
+    def branch(kind: Sequence[int]) -> _Tensors:
         """All groups, zero but for the replica's own matrices."""
         placed = [tf.zeros_like(tensor) for tensor in whole]
-        for group, count in kind:
+        for group, count in ((group, count) for group, count in enumerate(kind) if count):
             place = [starts[group], 0, 0]
             picked = tf.slice(whole[group], place, [count, *whole[group].shape[1:]])
             own = _rows(apply([picked], 0, count), 0, count)
@@ -418,11 +363,10 @@ def _in_one_program(
         tf.gather([different.index(kind) for kind in kinds], replica),
         [functools.partial(branch, kind) for kind in different],
     )
-    return [[[_sum_over_replicas(tensor, replicas)]] for tensor in tf.nest.flatten(placed)]
-
-
-def _sum_over_replicas(tensor: tf.Tensor, replicas: int) -> tf.Tensor:
-    return tf.raw_ops.CrossReplicaSum(input=tensor, group_assignment=[list(range(replicas))])
+    everyone = [list(range(strategy.num_replicas_in_sync))]
+    return [
+        [[tf.raw_ops.CrossReplicaSum(input=tensor, group_assignment=everyone)]] for tensor in tf.nest.flatten(placed)
+    ]
 
 
 # ---- Layers ----------------------------------------------------------------------------------------------------
@@ -458,8 +402,8 @@ class Shards:
         self._label = label
         self._strategy = strategy
         self.owners = deal(costs, strategy.num_replicas_in_sync)
-        self.between_processes = _is_between_processes(strategy)
         self._here = {replica: index for index, replica in enumerate(_replicas_here(strategy))}
+        self.between_processes = len(self._here) < strategy.num_replicas_in_sync
 
     def device(self, owner: int, variable: Any) -> str | None:
         """Device of a variable's copy on a replica; None where another process has it."""
@@ -523,17 +467,10 @@ class Shards:
         copies = [self._strategy.experimental_local_results(variable) for variable in variables]
         specs = [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
 
-        def read(index: int, number: int) -> tf.Tensor:
-            return copies[number][index].read_value()
-
-        def write(index: int, number: int, value: tf.Tensor) -> Any:
-            return copies[number][index].assign(value, read_value=False)
-
-        sent = functools.partial(_send, self._strategy, owners, specs, read, write)
-        in_graph(sent) if self.between_processes else sent()
-
-
-# ---- Variables of strategies -----------------------------------------------------------------------------------
+        found = _on_all(self._strategy, owners, specs, lambda index, number: copies[number][index].read_value())
+        for index, tensors in enumerate(found):
+            for of_variable, value in zip(copies, tensors):
+                of_variable[index].assign(value, read_value=False)
 
 
 def strategy_of(variables: Sequence[tf.Variable]) -> tf.distribute.Strategy:

@@ -18,11 +18,16 @@ from tests.helpers.keras_versions import (
     variables,
 )
 from tfbigbatch.optimizers import sharing
-from tfbigbatch.optimizers.sharing import Group
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 # ResNet-50's last stage and classifier, and small ones.
-LAYERS = [Group(3, 4608, 512), Group(2, 2048, 512), Group(1, 2048, 1000), Group(3, 576, 64), Group(4, 64, 256)]
+LAYERS = [
+    tf.TensorSpec([3, 4608, 512]),
+    tf.TensorSpec([2, 2048, 512]),
+    tf.TensorSpec([1, 2048, 1000]),
+    tf.TensorSpec([3, 576, 64]),
+    tf.TensorSpec([4, 64, 256]),
+]
 
 
 def test_only_matrices_that_take_longer_than_their_bytes_are_shared():
@@ -37,7 +42,7 @@ def test_only_matrices_that_take_longer_than_their_bytes_are_shared():
     # Within one CPU nothing moves.
     assert chosen(None, is_free=True) == [0, 1, 2, 3, 4]
     # One matrix of some milliseconds is not worth a collective.
-    assert sharing.worthwhile([Group(1, 256, 256)], flops, 8, None, is_free=False) == []
+    assert sharing.worthwhile([tf.TensorSpec([1, 256, 256])], flops, 8, None, is_free=False) == []
 
 
 @both_versions
