@@ -21,13 +21,7 @@ from tfbigbatch.optimizers import sharing
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 # ResNet-50's last stage and classifier, and small ones.
-LAYERS = [
-    tf.TensorSpec([3, 4608, 512]),
-    tf.TensorSpec([2, 2048, 512]),
-    tf.TensorSpec([1, 2048, 1000]),
-    tf.TensorSpec([3, 576, 64]),
-    tf.TensorSpec([4, 64, 256]),
-]
+SHAPES = [(3, 4608, 512), (2, 2048, 512), (1, 2048, 1000), (3, 576, 64), (4, 64, 256)]
 
 
 def test_only_matrices_that_take_longer_than_their_bytes_are_shared():
@@ -35,7 +29,7 @@ def test_only_matrices_that_take_longer_than_their_bytes_are_shared():
         """Of five Newton-Schulz steps on the smaller Gram matrix."""
         return 20.0 * rows * columns * min(rows, columns)
 
-    chosen = functools.partial(sharing.worthwhile, LAYERS, flops, 8)
+    chosen = functools.partial(sharing.worthwhile, [tf.TensorSpec(shape) for shape in SHAPES], flops, 8)
     assert chosen(None, is_free=False) == [0, 1, 2]
     assert chosen(True, is_free=False) == [0, 1, 2, 3, 4]
     assert chosen(False, is_free=False) == []

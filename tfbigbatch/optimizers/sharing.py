@@ -1,19 +1,16 @@
-"""Work that the replicas share: it is dealt to them by cost, each does its own part, and all get the rest.
+"""Work that replicas share: it is dealt to them by cost, each does its own, and all get the rest, in the same bits.
 
-There are two uses. `map_matrices`: a function of matrices that costs much, such as an orthogonalisation; each matrix is
-transformed on one replica. `Shards`: sharded updates; each replica has the state of its share of the layers, updates
-these, and sends their weights. That is the first stage of ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054), or
-weight-update sharding (Xu et al. 2020, arXiv:2004.13336), by whole layers: trust ratios and matrices need them.
-Gradients are summed over the replicas as without it. Keras and TensorFlow have none outside XLA's for TPUs, and so this
-is our own.
+`map_matrices` is for a function of matrices that costs much, such as an orthogonalisation: each is transformed on one
+replica. `Shards` is for sharded updates: each replica has the state of its share of the layers, and updates these. That
+is the first stage of ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054), or weight-update sharding (Xu et al. 2020,
+arXiv:2004.13336), by whole layers: trust ratios and matrices need them. Gradients are summed over the replicas as
+without it. Keras and TensorFlow have none outside XLA's for TPUs, and so this is our own.
 
 | strategy | the replicas of this process | the others' parts come by |
 |---|---|---|
 | one process, such as MirroredStrategy | all, one for each device | copies between the devices |
 | MultiWorkerMirroredStrategy | one for each device | rounds of an all-gather, or an all-reduce |
 | TPUStrategy (`map_matrices` alone) | one, of a program for all replicas | an all-reduce of disjoint parts |
-
-All replicas have the same bits of what is shared.
 """
 
 from __future__ import annotations
@@ -121,7 +118,7 @@ def _on_all(
 ) -> list[_Tensors]:
     """For each replica of this process all tensors, of which each is computed on the replica that owns it.
 
-    `specs` are their shapes and dtypes. TPUStrategy has none of this.
+    `specs` are their shapes and dtypes; the strategy is not TPUStrategy.
     """
     here = _replicas_here(strategy)
     if len(here) < strategy.num_replicas_in_sync:
@@ -142,6 +139,7 @@ def _on_all(
 def _between_processes(
     strategy: tf.distribute.Strategy, owners: Sequence[int], specs: Sequence[tf.TensorSpec], own: _Own
 ) -> list[_Tensors]:
+    """`_on_all` by collectives."""
     found: list[_Tensors] = []
     for index, (replica, launcher) in enumerate(zip(_replicas_here(strategy), launchers(strategy))):
         with tf.device(launcher._device):
@@ -228,7 +226,6 @@ Transform = Callable[[tf.Tensor], tf.Tensor]
 _OfGroups = list[list[_Tensors]]
 # A function of (tensors, start, stop): the transformed matrices of this range of their concatenation, in pieces.
 _Apply = Callable[[_Tensors, int, int], _Tensors]
-
 # Matrices of one shape are transformed together up to this size. On a CPU that gains 1.8 times the rate for 64 x 64,
 # 1.1 times for 128 x 128 and nothing from 256 x 256 on (results/measurements/speed.md).
 _BATCH_BYTES, _CPU_BATCH_BYTES = 2**26, 2**20
@@ -277,7 +274,7 @@ def map_matrices(
     found: dict[int, list[_Tensors]] = {}
     if shared:
         edges = _edges([groups[group] for group in shared], flops, replicas)
-        found.update(zip(shared, exchange(strategy, apply, [inputs[group] for group in shared], edges)))
+        found = dict(zip(shared, exchange(strategy, apply, [inputs[group] for group in shared], edges)))
     outcomes: list[_Tensors] = [[] for _ in batches]
     for group, same in enumerate(members.values()):
         if group not in found:
@@ -359,14 +356,10 @@ def _in_one_program(
         return placed
 
     different = list(dict.fromkeys(kinds))
-    placed = tf.switch_case(
-        tf.gather([different.index(kind) for kind in kinds], replica),
-        [functools.partial(branch, kind) for kind in different],
-    )
-    everyone = [list(range(strategy.num_replicas_in_sync))]
-    return [
-        [[tf.raw_ops.CrossReplicaSum(input=tensor, group_assignment=everyone)]] for tensor in tf.nest.flatten(placed)
-    ]
+    branches = [functools.partial(branch, kind) for kind in different]
+    placed = tf.switch_case(tf.gather([different.index(kind) for kind in kinds], replica), branches)
+    total = functools.partial(tf.raw_ops.CrossReplicaSum, group_assignment=[list(range(len(kinds)))])
+    return [[[total(input=tensor)]] for tensor in tf.nest.flatten(placed)]
 
 
 # ---- Layers ----------------------------------------------------------------------------------------------------
@@ -456,11 +449,8 @@ class Shards:
         """
 
         specs = [tf.TensorSpec(shape, dtype)]
-
-        def value() -> tf.Tensor:
-            return _on_all(self._strategy, [owner], specs, lambda *_: tf.convert_to_tensor(variable))[0][0]
-
-        return tf.function(value, autograph=False)
+        values = functools.partial(_on_all, self._strategy, [owner], specs, lambda *_: tf.convert_to_tensor(variable))
+        return tf.function(lambda: values()[0][0], autograph=False)
 
     def send(self, owners: Sequence[int], variables: Sequence[Any]) -> None:
         """Gives all replicas the values that the owners' copies of variables have."""
