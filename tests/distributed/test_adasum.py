@@ -84,8 +84,9 @@ def copies(strategy, variable):
 
 @pytest.fixture(
     scope="module",
-    params=[(2, 1), (4, 1), (1, 5), (1, 8)],
-    ids=["2 processes", "4 processes", "5 replicas", "8 replicas"],
+    # Of two processes with three replicas each, a group of two is of both.
+    params=[(2, 1), (4, 1), (2, 3), (1, 5), (1, 8)],
+    ids=["2 processes", "4 processes", "2 processes of 3", "5 replicas", "8 replicas"],
 )
 def ends(request, tmp_path_factory):
     """What each process ended with: a list of dictionaries of arrays."""

@@ -164,7 +164,7 @@ class Rounds(Exchange):
             return
         self._strategy = strategy
         weights = [tensor_variable(variable) for variable in variables]
-        self.steps = _new_state(strategy, weights[0], "local_steps", (), tf.int64)
+        self.steps = _new_state(strategy, weights[0], "local_steps", tf.zeros((), tf.int64))
 
         def state(name: str, is_needed: bool = True) -> list[Any]:
             return [_new_state(strategy, each, name) if is_needed else None for each in weights]
@@ -274,7 +274,7 @@ class Rounds(Exchange):
     # ---- Between steps, outside of a replica ------------------------------------------------------
 
     def synchronize(self) -> None:
-        """Ends the round now, with all changes: all replicas have the same weights."""
+        """See `LocalSteps.synchronize`."""
         steps = tf.convert_to_tensor(self.steps)
         is_owed = steps > self.data_parallel_steps
         if not self.delay:
@@ -296,11 +296,7 @@ class Rounds(Exchange):
 
     @contextlib.contextmanager
     def common_weights(self) -> Iterator[None]:
-        """Between two rounds: the weights are those that all replicas agree on; afterwards each has its own again.
-
-        Raises:
-          ValueError: in the middle of a round.
-        """
+        """See `LocalSteps.common_weights`; afterwards each replica has its own weights again."""
         steps, every = 0 if self.steps is None else int(self.steps.numpy()), self.every
         if steps % every and steps > self.data_parallel_steps:
             raise InputError(
@@ -384,13 +380,11 @@ def _nothing() -> None:
     """The other branch of a condition."""
 
 
-def _new_state(
-    strategy: Any, variable: tf.Variable, name: str, shape: Sequence[int] | None = None, dtype: tf.DType | None = None
-) -> tf.Variable:
-    """A zero variable of each replica on the device of `variable`, and of its shape unless one is given."""
+def _new_state(strategy: Any, variable: tf.Variable, name: str, zeros: tf.Tensor | None = None) -> tf.Variable:
+    """A zero variable of each replica on the device of `variable`, and of its shape unless zeros are given."""
     with strategy.extended.colocate_vars_with(variable):
         return tf.Variable(
-            tf.zeros(variable.shape if shape is None else shape, dtype or wide(variable.dtype)),
+            tf.zeros(variable.shape, wide(variable.dtype)) if zeros is None else zeros,
             name=f"{name}/{variable.name.split(':')[0]}",
             trainable=False,
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
