@@ -33,7 +33,8 @@ ALLOWED = {
     "tasks": BELOW_TASKS,
     "runs": BELOW_TASKS | {"tasks", "experiment"},
     "export": BELOW_TRAINING,
-    "training": BELOW_TRAINING,
+    # A run is of Keras 2.
+    "training": BELOW_TRAINING | {"keras2"},
     "reports": BELOW_TRAINING | {"training"},
     "studies": BELOW_TRAINING | {"training", "reports"},
     "advice": BELOW_TRAINING | {"training", "reports"},
@@ -68,13 +69,19 @@ def test_a_subpackage_imports_only_what_lies_below(subpackage):
         assert not above, f"{path} imports {above}"
 
 
+def importers(subpackage):
+    """The files of the package that import a subpackage or a module of it."""
+    paths = glob.glob(os.path.join(PACKAGE, "**", "*.py"), recursive=True)
+    return {os.path.relpath(path, PACKAGE) for path in paths if subpackage in imported(path)}
+
+
 def test_only_the_entry_points_import_the_commands():
-    importers = {
-        os.path.relpath(path, PACKAGE)
-        for path in glob.glob(os.path.join(PACKAGE, "**", "*.py"), recursive=True)
-        if "cli" in imported(path)
-    }
-    assert {path for path in importers if not path.startswith("cli")} == ENTRIES
+    assert {path for path in importers("cli") if not path.startswith("cli")} == ENTRIES
+
+
+def test_keras_2_is_one_file_above_the_optimizers_and_schedules():
+    assert imported(os.path.join(PACKAGE, "keras2.py")) - ANYWHERE == {"optimizers", "schedules"}
+    assert importers("keras2") == {"training/local_steps.py"}
 
 
 # Packages of the extras, and what only some machines have.

@@ -30,7 +30,7 @@ def resolve(keras: str | None = None) -> str:
 
 
 def module_for(package: str, keras: str | None = None) -> types.ModuleType:
-    """`tfbigbatch.keras2`, or the `keras3` module of `package` ('tfbigbatch.optimizers', ...)."""
+    """Our module for that Keras: `tfbigbatch.keras2`, or `keras3` of `package` ('tfbigbatch.optimizers', ...)."""
     return importlib.import_module("tfbigbatch.keras2" if resolve(keras) == "tf_keras" else f"{package}.keras3")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfbigbatch import keras_version
@@ -39,26 +39,22 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 
 
 def check_decay(decay: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields of a decay, with numbers as Python's and with its defaults.
-
-    Args:
-      decay: a name of `DECAYS`.
-      fields: those that are given; None or an empty sequence counts as not given.
+    """All fields of a decay, numbers as Python's, with the defaults of `DECAYS` for those that are None or not given.
 
     Raises:
       ValueError: the decay is unknown, lacks a field or does not take one, or a number is out of range.
     """
     arguments.one_of("decay", decay, DECAYS)
     required, optional = DECAYS[decay]
+    known = [*required, *optional]
     for name in fields:
-        if name not in (*required, *optional):
-            takes = ", ".join((*required, *optional)) or "none"
-            raise InputError(f"decay {decay!r} takes no field {name!r}; its fields: {takes}.")
+        if name not in known:
+            raise InputError(f"decay {decay!r} takes no field {name!r}; its fields: {', '.join(known) or 'none'}.")
+    given = {name: _CHECKS[name](name, value) for name, value in fields.items() if value is not None}
     for name in required:
-        given = fields.get(name)
-        if given is None or (isinstance(given, Sequence) and not given):
-            raise InputError(f"decay {decay!r} needs {name}; got {given!r}.")
-    return {**optional, **{name: _CHECKS[name](name, given) for name, given in fields.items() if given is not None}}
+        if given.get(name, []) == []:
+            raise InputError(f"decay {decay!r} needs {name}; got {fields.get(name)!r}.")
+    return {**optional, **given}
 
 
 def build(
@@ -136,14 +132,13 @@ def _decay(schedules: Any, decay: str, fields: dict[str, Any], peak: float, star
             )
     else:
         boundaries, factor = fields["boundaries"], fields["factor"]
-    inside = [boundary for boundary in boundaries if boundary <= start]
-    if inside:
-        raise InputError(
-            f"the boundary at step {inside[0]} lies inside the warm-up of {start} steps: warm up shorter, or move the "
-            "boundary."
-        )
     if boundaries != sorted(set(boundaries)):
         raise InputError(f"boundaries={boundaries} of a multi_step decay: expected them increasing.")
+    if boundaries[0] <= start:
+        raise InputError(
+            f"the boundary at step {boundaries[0]} lies inside the warm-up of {start} steps: warm up shorter, or move "
+            "the boundary."
+        )
     # Keras drops after the step at a boundary; ours at it, as the other decays count.
     at = [float(boundary - start) - 0.5 for boundary in boundaries]
     return schedules.PiecewiseConstantDecay(at, [peak * factor**drops for drops in range(len(at) + 1)])
@@ -152,13 +147,9 @@ def _decay(schedules: Any, decay: str, fields: dict[str, Any], peak: float, star
 def gnmt_halvings(total_steps: int, *, remain: float, interval: float) -> list[int]:
     """The four steps, counted from the run's first, at which MLPerf's GNMT halves its learning rate.
 
-    NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT, `WarmupMultiStepLR`: remain_steps, 0.666 by default, and
-    decay_interval. Where the run is longer, the last learning rate is kept.
-
-    Args:
-      total_steps: steps in the run.
-      remain: fraction of the run before the first halving.
-      interval: fraction of the run between halvings; 0 to spread them evenly over the rest.
+    `WarmupMultiStepLR` of NVIDIA/DeepLearningExamples, PyTorch/Translation/GNMT. The first comes after a fraction
+    `remain` of the run (remain_steps there, 0.666 by default), the others a fraction `interval` apart (decay_interval),
+    or spread evenly over the rest if that is 0. Where the run is longer, the last learning rate is kept.
     """
     first = int(remain * total_steps)
     distance = int(interval * total_steps) if interval else (total_steps - first) // 4

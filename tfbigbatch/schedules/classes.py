@@ -156,8 +156,7 @@ def make_adjustable(schedule: Any) -> Any:
     """The same warm-up and decay, with a gain that DATE can change.
 
     Args:
-      schedule: a `GradualWarmup` of either Keras, as `schedules.build` returns. An adjustable one is
-        returned as it is.
+      schedule: a `GradualWarmup` of either Keras, as `schedules.build` returns. An adjustable one is returned as it is.
 
     Raises:
       ValueError: it is another schedule, or its warm-up is not linear.
@@ -183,14 +182,14 @@ class PhasedSchedule(Schedule):
     fields = ("schedules", "steps")
 
     def __init__(self, schedules: Sequence[Any], steps: Sequence[int]) -> None:
-        schedules, steps = arguments.items("schedules", schedules), arguments.items("steps", steps)
-        if not schedules or len(schedules) != len(steps):
-            raise InputError(
-                f"phases of {steps} steps for {len(schedules)} schedules: expected one number of steps for each, and "
-                "at least one schedule."
-            )
+        schedules = arguments.items("schedules", schedules)
         self.schedules = [self._checked(f"schedules[{index}]", each) for index, each in enumerate(schedules)]
         self.steps = arguments.integers("steps", steps, least=1)
+        if not schedules or len(schedules) != len(self.steps):
+            raise InputError(
+                f"phases of {self.steps} steps for {len(schedules)} schedules: expected one number of steps for each, "
+                "and at least one schedule."
+            )
 
     def __call__(self, step: Any) -> Any:
         step = self.ops.cast(step, "float32")
@@ -207,12 +206,9 @@ def in_phases(schedules: Sequence[Any], steps: Sequence[int], keras: str | None 
     """Joins schedules into one: each starts, at its own first step, at the end of the one before it.
 
     Args:
-      schedules: Keras schedules, such as `build` returns.
+      schedules: Keras schedules, such as `build` returns; a single one is returned as it is.
       steps: the steps of each, 1 or more; the last schedule continues after its end.
       keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
-
-    Returns:
-      The schedule itself if there is one, otherwise a serialisable `PhasedSchedule`.
 
     Raises:
       ValueError: there is no schedule, the two differ in length, a phase has no step, or a schedule is not of this
