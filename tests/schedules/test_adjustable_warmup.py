@@ -7,7 +7,7 @@ import tf_keras
 from tests.helpers.keras_versions import KERAS, both_versions
 from tests.schedules.test_schedules import made, rates
 from tfbigbatch import keras2, schedules
-from tfbigbatch.schedules.classes import make_adjustable
+from tfbigbatch.scaling import make_adjustable
 
 ADJUSTABLE = {"tf_keras": keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
 PEAK, WARMUP, DECAY = 0.4, 10, 100

@@ -12,7 +12,7 @@ _HOMES = {
     "BatchRamp": "batch_ramp",
     "DATE": "date",
     "RampLog": "ramp_log",
-    "make_adjustable": "tfbigbatch.schedules.classes",
+    "make_adjustable": "date",
 }
 
 __all__ = ["MOMENTS", "RULES", "WEIGHT_DECAYS", "BatchRamp", "Recipe", "DATE", "RampLog", "make_adjustable"]

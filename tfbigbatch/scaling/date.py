@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from tfbigbatch.instruments.instrument import AtSteps, innermost, layer_rows
 from tfbigbatch.instruments.probe.gradients import Measured, ProbeGradients
 from tfbigbatch.instruments.probe.micro_batches import micro_batches_of, probe_sizes
 from tfbigbatch.scaling.recipe import Recipe
-from tfbigbatch.schedules.classes import AdjustableWarmup, GradualWarmup, make_adjustable
+from tfbigbatch.schedules.classes import AdjustableWarmup, GradualWarmup
 from tfbigbatch.utils import arguments
 
 _MEASUREMENTS = 10  # over the planned warm-up
@@ -320,6 +321,30 @@ def adjustable_schedule(model: Any) -> AdjustableWarmup:
             "within `with strategy.scope():`, where the optimizer is made."
         )
     return schedule
+
+
+def make_adjustable(schedule: Any) -> Any:
+    """The same warm-up and decay, with a gain that `DATE` can change.
+
+    Args:
+      schedule: a `GradualWarmup` of either Keras, as `schedules.build` returns. An adjustable one is returned as it is.
+
+    Raises:
+      ValueError: it is another schedule, or its warm-up is not linear.
+    """
+    if isinstance(schedule, AdjustableWarmup):
+        return schedule
+    if not isinstance(schedule, GradualWarmup):
+        raise InputError(
+            f"{schedule!r} cannot be adjusted: expected a GradualWarmup of tf_keras or Keras 3, as "
+            "tfbigbatch.schedules.build returns."
+        )
+    if schedule.warmup_shape != "linear":
+        raise InputError(
+            f"a warm-up with warmup_shape={schedule.warmup_shape!r} cannot be adjusted: use warmup_shape='linear'."
+        )
+    classes = sys.modules[type(schedule).__module__]
+    return classes.AdjustableWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
 
 
 def rate_growth(noise_scale: float, *, tuned_batch: float, batch: float) -> float:

@@ -74,16 +74,15 @@ def build(
     Args:
       peak: the learning rate at the end of the warm-up, 0 or more.
       warmup_steps, total_steps: 0 or more.
-      decay: 'constant'; 'linear', 'polynomial' (with `power`, 2 by default) or 'cosine', which reach `end`, 0 by
-        default, at `total_steps`; 'exponential': times `factor` every `every` steps, continuously unless `staircase`;
-        'multi_step': times `factor` at each of `boundaries`; 'mlperf_lars': that of MLPerf's ResNet-50 with LARS, power
-        2 to 1e-4 over total - warm-up + 1 steps; 'mlperf_gnmt': that of MLPerf's GNMT, halved after a fraction `remain`
-        of the run, 2/3 by default, and three times more, a fraction `interval` apart, or spread evenly over the rest if
-        `interval` is 0, the default.
+      decay: a name of `DECAYS`: 'constant'; 'linear', 'polynomial' (with `power`) or 'cosine', which reach `end` at
+        `total_steps`; 'exponential': times `factor` every `every` steps, continuously unless `staircase`; 'multi_step':
+        times `factor` at each of `boundaries`; 'mlperf_lars': that of MLPerf's ResNet-50 with LARS, power 2 to 1e-4
+        over total - warm-up + 1 steps; 'mlperf_gnmt': that of MLPerf's GNMT, halved after a fraction `remain` of the
+        run, and three times more, a fraction `interval` apart, or spread evenly over the rest if `interval` is 0.
       warmup_shape: 'linear' from 0, or 'exponential' from 1% of the peak, as MLPerf's GNMT.
       keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
-      fields: of the decay, as above; and for all but 'constant', 'multi_step' and MLPerf's, `start`: the step at which
-        the decay starts, if after the end of the warm-up. The peak is kept until then.
+      fields: of the decay, see `DECAYS`. All but 'constant', 'multi_step' and MLPerf's have `start`: the
+        step at which the decay starts, if after the end of the warm-up. The peak is kept until then.
 
     Returns:
       `GradualWarmup`, a serialisable Keras LearningRateSchedule.

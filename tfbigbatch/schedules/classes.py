@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -150,30 +149,6 @@ class AdjustableWarmup(GradualWarmup):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "gain": float(self.gain.numpy())}
-
-
-def make_adjustable(schedule: Any) -> Any:
-    """The same warm-up and decay, with a gain that DATE can change.
-
-    Args:
-      schedule: a `GradualWarmup` of either Keras, as `schedules.build` returns. An adjustable one is returned as it is.
-
-    Raises:
-      ValueError: it is another schedule, or its warm-up is not linear.
-    """
-    if isinstance(schedule, AdjustableWarmup):
-        return schedule
-    if not isinstance(schedule, GradualWarmup):
-        raise InputError(
-            f"{schedule!r} cannot be adjusted: expected a GradualWarmup of tf_keras or Keras 3, as "
-            "tfbigbatch.schedules.build returns."
-        )
-    if schedule.warmup_shape != "linear":
-        raise InputError(
-            f"a warm-up with warmup_shape={schedule.warmup_shape!r} cannot be adjusted: use warmup_shape='linear'."
-        )
-    classes = sys.modules[type(schedule).__module__]
-    return classes.AdjustableWarmup(schedule.peak, schedule.warmup_steps, schedule.after, schedule.hold_steps)
 
 
 class PhasedSchedule(Schedule):
