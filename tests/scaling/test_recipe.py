@@ -39,7 +39,7 @@ def test_legw_reproduces_its_authors_resnet_recipe():
         ({"optimizer": ("beta_2", 0.9)}, "Recipe: optimizer=.* is not a dictionary of an optimizer's arguments"),
         ({"decay": "cosin"}, "decay='cosin' is unknown. Did you mean 'cosine'?"),
         ({"decay": {"name": "exponential", "factor": 0.5, "every": 3}}, "every=3 does not say how long"),
-        ({"decay": {"name": "exponential", "factor": 0.5, "every": "0 steps"}}, "every=0 is out of range; expected a whole"),
+        ({"decay": {"name": "exponential", "factor": 0.5, "every": "0 steps"}}, "every=0 is out of range"),
         ({"decay": {"name": "multi_step", "factor": 0.1}}, "decay 'multi_step' needs boundaries"),
         (
             {"decay": {"name": "multi_step", "factor": 0.1, "boundaries": "3 steps"}},
