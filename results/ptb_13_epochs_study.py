@@ -19,9 +19,17 @@ from tfbigbatch.studies import study
 WARMUP_EPOCHS = 1 / 32  # at batch 20: an epoch at 640
 MOMENTUM = {"name": "momentum", "momentum": 0.9, "global_clipnorm": 0.25}
 OF_FOUR_EPOCHS = {
-    "AdamW": ({"name": "adamw"}, 0.02),
-    "LAMB": ({"name": "lamb", "exclude_from_weight_decay": [], "exclude_from_layer_adaptation": "norm_and_bias"}, 0.04),
-    "Muon": ({"name": "muon", "exclude_from_weight_decay": []}, 0.01),
+    "AdamW": ({"name": "adamw", "beta_2": 0.99}, 0.02),
+    "LAMB": (
+        {
+            "name": "lamb",
+            "beta_2": 0.99,
+            "exclude_from_weight_decay": [],
+            "exclude_from_layer_adaptation": "norm_and_bias",
+        },
+        0.04,
+    ),
+    "Muon": ({"name": "muon", "vectors": {"beta_2": 0.99}, "exclude_from_weight_decay": []}, 0.01),
 }
 
 
@@ -44,7 +52,7 @@ def get_study() -> study.Study:
         config = study.scaled(biased, 640, "none", learning_rate=learning_rate, warmup_epochs=0.2)
         config.schedule.decay = "linear"
         config.schedule.start = "0 epochs"
-        config.optimizer = {"weight_decay": 0.0, "beta_2": 0.99, "global_clipnorm": 0.25, **optimizer}
+        config.optimizer = {"weight_decay": 0.0, "global_clipnorm": 0.25, **optimizer}
         table.add(f"{name}, bias", config, tuned="4 epochs at 640")
     return table
 

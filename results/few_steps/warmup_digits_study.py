@@ -73,7 +73,7 @@ def _digits() -> Task:
 
 def _of_few_steps(name: str) -> Task:
     application = few_steps.VARIANTS[name]
-    config = few_steps.config_of(application, application.main, few_steps.ADAMW)
+    config = few_steps.config_of(application, application.main, {"name": "adamw"})
     return Task(
         title=f"{application.title}, at {application.main:,}",
         small=application.small,

@@ -28,7 +28,7 @@ LAMB = {"name": "lamb", "beta_2": 0.99, "weight_decay": 0.01}
         ),
         (
             ALL,
-            {"name": "muon", "vectors": {"step": "lamb", "beta_2": 0.95}},
+            {"name": "muon", "vectors": {"step": "lamb", "beta_2": 0.95}, "weight_decay": 0.01},
             {"momentum": 0.95**16, "vectors.step": "lamb", "vectors.beta_1": 0.9**16, "vectors.beta_2": 0.95**16},
         ),
         (

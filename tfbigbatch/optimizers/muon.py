@@ -1,7 +1,12 @@
-"""Muon, whose update of a matrix is its orthogonalised momentum."""
+"""Muon, whose update of a matrix is its orthogonalised momentum.
+
+Sources: Jordan et al. 2024 (kellerjordan.github.io/posts/muon); the scale for Adam's learning rates: Liu et al. 2025,
+arXiv:2502.16982 (Moonlight), eq. 4; NorMuon: Li et al. 2025, arXiv:2510.05491, Algorithm 1.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,10 +104,10 @@ class Muon(MatrixRule):
     def before_transform(
         self, gradient: Tensor, slots: Sequence[Tensor], view: MatrixView
     ) -> tuple[list[Tensor], list[Tensor]]:
-        direction, velocity = orthogonalization.momentum_update(
-            gradient, slots[0], momentum=self.momentum, nesterov=self.nesterov
-        )
-        return [view.to_matrices(direction)], [velocity, *slots[1:]]
+        """M <- mu M + G; G + mu M is orthogonalised with Nesterov momentum, else M: of any scale."""
+        momentum = self.momentum * slots[0] + gradient
+        direction = gradient + self.momentum * momentum if self.nesterov else momentum
+        return [view.to_matrices(direction)], [momentum, *slots[1:]]
 
     def transform(self, batch: Tensor) -> Tensor:
         steps = orthogonalization.coefficients(self.newton_schulz.coefficients, self.newton_schulz.steps)
@@ -130,13 +135,51 @@ class Muon(MatrixRule):
         del gradient
         [orthogonal], new_slots = transformed, list(slots)
         if self.normuon_beta is not None:
-            orthogonal, new_slots[1] = orthogonalization.normalize_outputs(orthogonal, slots[1], beta=self.normuon_beta)
-        factor = orthogonalization.update_scale(self.scale, *layer.view.matrix_shape[1:])
-        update = factor * layer.view.from_matrices(orthogonal) + now.weight_decay * weight
+            orthogonal, new_slots[1] = _normalized_outputs(orthogonal, slots[1], self.normuon_beta)
+        update = self._factor(layer.view) * layer.view.from_matrices(orthogonal) + now.weight_decay * weight
         ratio = of(weight).ones_like(now.number)
         if self.scale == "trust_ratio" and layer.adapt:
             ratio = lamb_ratio(weight, update)
         return weight - now.learning_rate * ratio * update, new_slots, ratio
 
+    def _factor(self, view: MatrixView) -> float:
+        """The factor of an orthogonalised matrix [rows, columns].
+
+        Scales:
+          rms: 0.2 sqrt(max(rows, columns)): entries of a root mean square of 0.2, about that of Adam's update, so that
+            Adam's learning rates and weight decay serve.
+          spectral: sqrt(columns / rows), outputs over inputs: a spectral norm that changes each output by about as
+            much.
+          trust_ratio: 1; the layer's trust ratio comes on top.
+        """
+        _, rows, columns = view.matrix_shape
+        if self.scale == "rms":
+            return 0.2 * math.sqrt(max(rows, columns))
+        return math.sqrt(columns / rows) if self.scale == "spectral" else 1.0
+
     def for_entries(self, layer: Layer, now: Now) -> tuple[Rule, Layer, Now]:
         return self.vectors.for_entries(layer, now)
+
+
+def _normalized_outputs(matrices: Tensor, second_moment: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """NorMuon: each output's column over the root of its second moment; the Frobenius norm stays that of before.
+
+    The paper sets the root mean square of the update to 0.2, which is the same for singular values of 1 and the scale
+    'rms'; with the norm kept, as in microsoft/dion, every scale can follow.
+
+    Args:
+      matrices: orthogonalised, [k, rows, columns]; columns are the layer's outputs.
+      second_moment: [k, columns], the moving average of the columns' mean squares.
+      beta: its decay.
+
+    Returns:
+      (matrices, second_moment) after the step.
+    """
+    ops = of(matrices)
+    second_moment = beta * second_moment + (1.0 - beta) * ops.reduce_mean(ops.square(matrices), axis=1)
+    divided = matrices / (ops.sqrt(second_moment)[:, None] + 1e-8)
+
+    def norms(tensor: Tensor) -> Tensor:
+        return ops.sqrt(ops.reduce_sum(ops.square(tensor), axis=(1, 2), keepdims=True))
+
+    return divided * ops.divide_no_nan(norms(matrices), norms(divided)), second_moment

@@ -1,12 +1,11 @@
-"""The formulas of Muon as pure functions: orthogonalised momentum and the scale of its update.
+"""The Newton-Schulz iteration of Muon as a pure function, and what it costs.
 
 A matrix X = U S V^T (its singular value decomposition) has the polar factor U V^T: the nearest matrix with orthonormal
 rows or columns. Muon steps along the polar factor of the momentum, approximated by a few Newton-Schulz steps. Matrices
 come in batches [k, rows, columns] of float32 or float64; a Keras kernel has its inputs in rows, its outputs in columns.
 
-Sources: Muon, Jordan et al. 2024 (kellerjordan.github.io/posts/muon); its scale for Adam's learning rates, Liu et al.
-2025, arXiv:2502.16982 (Moonlight), eq. 4; Polar Express, Amsel et al. 2025, arXiv:2505.16932, Algorithm 1; NorMuon, Li
-et al. 2025, arXiv:2510.05491, Algorithm 1.
+Sources: Muon, Jordan et al. 2024 (kellerjordan.github.io/posts/muon); Polar Express, Amsel et al. 2025,
+arXiv:2505.16932, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -50,15 +49,6 @@ def coefficients(name: str, steps: int) -> tuple[Coefficients, ...]:
     own = [(a / _SAFETY, b / _SAFETY**3, c / _SAFETY**5) for a, b, c in _POLAR_EXPRESS[:-1]]
     own.append(_POLAR_EXPRESS[-1])
     return tuple(own[min(step, len(own) - 1)] for step in range(steps))
-
-
-def momentum_update(gradient: Tensor, velocity: Tensor, *, momentum: float, nesterov: bool) -> tuple[Tensor, Tensor]:
-    """Muon's momentum M = mu M + G; returns (what is orthogonalised, M): G + mu M with Nesterov, else M.
-
-    Both are of any scale: orthogonalisation takes it out.
-    """
-    velocity = momentum * velocity + gradient
-    return gradient + momentum * velocity if nesterov else velocity, velocity
 
 
 def newton_schulz(
@@ -169,43 +159,3 @@ def _flops(rows: int, columns: int, steps: int, steps_in_gram: int) -> float:
     of_long = grams * (part + 1.0)  # X^T X, and X times the product
     of_short = steps * part + (steps - grams) * (2.0 + part)  # A^2; Q A, the product times Q, and Q (Q A)^T
     return 2.0 * short**2 * (of_long * long + of_short * short)
-
-
-def update_scale(scale: str, rows: int, columns: int) -> float:
-    """The factor of the orthogonalised matrix [rows, columns].
-
-    Scales:
-      rms: 0.2 sqrt(max(rows, columns)): entries of a root mean square of 0.2, about that of Adam's update, so that
-        Adam's learning rates and weight decay serve. Moonlight's.
-      spectral: sqrt(columns / rows), outputs over inputs: a spectral norm that changes each output by about as much.
-      trust_ratio: 1; the layer's trust ratio comes on top.
-    """
-    if scale == "rms":
-        return 0.2 * math.sqrt(max(rows, columns))
-    return math.sqrt(columns / rows) if scale == "spectral" else 1.0
-
-
-def normalize_outputs(
-    matrices: Tensor, second_moment: Tensor, *, beta: float, epsilon: float = 1e-8
-) -> tuple[Tensor, Tensor]:
-    """NorMuon: each output's column over the root of its second moment; the Frobenius norm stays that of before.
-
-    The paper sets the root mean square of the update to 0.2, which is the same for singular values of 1 and the scale
-    'rms'; with the norm kept, as in microsoft/dion, every scale can follow.
-
-    Args:
-      matrices: orthogonalised, [k, rows, columns]; columns are the layer's outputs.
-      second_moment: [k, columns], the moving average of the columns' mean squares.
-      beta: its decay.
-
-    Returns:
-      (matrices, second_moment) after the step.
-    """
-    ops = of(matrices)
-    second_moment = beta * second_moment + (1.0 - beta) * ops.reduce_mean(ops.square(matrices), axis=1)
-    divided = matrices / (ops.sqrt(second_moment)[:, None] + epsilon)
-
-    def norms(tensor: Tensor) -> Tensor:
-        return ops.sqrt(ops.reduce_sum(ops.square(tensor), axis=(1, 2), keepdims=True))
-
-    return divided * ops.divide_no_nan(norms(matrices), norms(divided)), second_moment
