@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tfbigbatch.optimizers import registry
 
+from tfbigbatch.optimizers import registry
+from tfbigbatch.optimizers.declared import Group
 from tfbigbatch.scaling import MOMENTS, Recipe, moments
 
 decimal.getcontext().prec = 60
@@ -65,11 +66,9 @@ def test_weight_decay_times_rate_times_steps_is_kept(batch_size, rule):
 
 def test_every_decay_of_a_moving_average_of_our_optimizers_is_known():
     others = {"weight_decay", "exclude_from_weight_decay"}
-    named = {
-        name
-        for each in registry.names()
-        for name in registry.fields(each)
-        if any(word in name for word in ("beta", "momentum"))
-    }
+    arguments = {name: value for each in registry.names() for name, value in registry.fields(each).items()}
+    groups = {name: value.config() for name, value in arguments.items() if isinstance(value, Group)}
+    names = {*arguments, *(f"{name}.{field}" for name, fields in groups.items() for field in fields)}
+    named = {name for name in names if any(word in name for word in ("beta", "momentum"))}
     assert named - others == set(MOMENTS["half_life_all"])
     assert set(MOMENTS["half_life"]) < set(MOMENTS["half_life_all"]) and MOMENTS["none"] == ()

@@ -83,3 +83,7 @@ def test_trust_ratios_are_kept_where_they_are_read():
     for without in ({"name": "momentum", "momentum": 0.9}, {"name": "muon"}):
         config.optimizer = without
         assert "layer_statistics" not in optimizer_fields(config)
+    config.instruments.layers.trust_ratio = True
+    for vectors, has in (("lamb", True), ({"step": "lamb"}, True), ({"beta_2": 0.9}, False), ("adam", False)):
+        config.optimizer = {"name": "muon", "vectors": vectors}
+        assert ("layer_statistics" in optimizer_fields(config)) is has
