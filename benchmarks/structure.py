@@ -1,9 +1,14 @@
 """The size and shape of this repository, counted from its files, beside those of an earlier commit.
 
     python benchmarks/structure.py --against=0b83eaf --row='`make test`, s=703,440' --folders
+    python benchmarks/structure.py --walks --page=docs/development.md
 
 Prints Markdown: a row for each figure, and with --folders the lines of each folder of the package. Nothing of the
-package is imported but for the time of its import, so that any commit can be counted.
+package is imported, so that any commit can be counted.
+
+--walks runs one LAMB step of Keras 3 on TensorFlow, one on JAX, and one Muon step, each in a process of its own: the
+files and functions of the package that it executes, in their order, and the calls from a file back up into one that the
+walk had come to before it (`walks.py` says what is counted).
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ import argparse
 import ast
 import collections
 import contextlib
+import json
 import os
 import pathlib
 import statistics
@@ -19,12 +25,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import harness
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LONG = 60
-_IMPORT = "import time; start = time.perf_counter(); import tfbigbatch; print(time.perf_counter() - start)"
+# The optimizer and the backend of Keras.
+_WALKS = {
+    "LAMB on TensorFlow": ("LAMB", "tensorflow"),
+    "LAMB on JAX": ("LAMB", "jax"),
+    "Muon on TensorFlow": ("Muon", "tensorflow"),
+}
+_COUNTED = "files / functions / calls / back up"
+_BEGIN, _END = "<!-- walks -->", "<!-- end of walks -->"
 
 
 class Tree:
@@ -53,14 +67,6 @@ class Tree:
     def words(self, paths: list[str]) -> int:
         """The words of pages together."""
         return sum(len(self.text(path).split()) for path in paths)
-
-    def import_seconds(self) -> float:
-        """Seconds of `import tfbigbatch` in a new process."""
-        environment = {**os.environ, "PYTHONPATH": self.root}
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-c", _IMPORT]
-            done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        return float(done.stdout)
 
 
 @contextlib.contextmanager
@@ -136,21 +142,70 @@ def folders(tree: Tree) -> dict[str, int]:
     return dict(found)
 
 
+def walk(root: str, optimizer: str, backend: str) -> dict[str, Any]:
+    """What `walks.py` prints of a step of the package in a folder."""
+    script = os.path.join(harness.ROOT, "benchmarks", "walks.py")
+    command = [sys.executable, "-W", "ignore", script, f"--optimizer={optimizer}", f"--backend={backend}"]
+    environment = {**os.environ, "PYTHONPATH": root, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def walked(found: dict[str, Any]) -> list[str]:
+    """The files, functions, calls and calls back up of a walk, as text."""
+    calls, up = (sum(calls for *_, calls in found[kind]) for kind in ("functions", "up"))
+    files = {file for file, _, _ in found["functions"]}
+    return [f"{number:,}" for number in (len(files), len(found["functions"]), calls, up)]
+
+
+def path_of(found: dict[str, Any]) -> str:
+    """The files of a walk in the order of their first calls, each with its functions in theirs, and what goes up."""
+    files: dict[str, list[str]] = {}
+    for file, name, calls in found["functions"]:
+        files.setdefault(file, []).append(f"`{name}`" + f" {calls}" * (calls > 1))
+    lines = [f"{number}. `{file}`: {', '.join(names)}" for number, (file, names) in enumerate(files.items(), 1)]
+    up = [f"`{caller}` to `{callee}` {calls}" for caller, callee, calls in found["up"]]
+    return "\n".join([*lines, "", f"Back up: {', '.join(up) or 'none'}."])
+
+
+def walks_section(found: dict[str, dict[str, Any]]) -> str:
+    """The table of some walks by their names, and the path of each."""
+    rows = [[name, *walked(each)] for name, each in found.items()]
+    summary = harness.table(["one step", "files", "functions", "calls", "back up"], rows)
+    return "\n\n".join([summary, *(f"{name}:\n\n{path_of(each)}" for name, each in found.items())])
+
+
+def write_section(path: str, section: str) -> None:
+    """Puts a section between the marks of a page.
+
+    Raises:
+      ValueError: the page has no such marks.
+    """
+    page = pathlib.Path(path)
+    before, begins, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
+    _, ends, after = rest.partition(_END)
+    if not begins or not ends:
+        raise ValueError(f"{path} has no lines {_BEGIN} and {_END}; the walks are written between them.")
+    page.write_text(f"{before}{_BEGIN}\n{section}\n{_END}{after}", encoding="utf-8")
+
+
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", help="commit to count beside this checkout")
     parser.add_argument("--row", action="append", default=[], help="NAME=BEFORE,AFTER: a further row; NAME=NOW alone")
-    parser.add_argument("--imports", type=int, default=5, help="timed imports of the package (5); 0 for none")
     parser.add_argument("--folders", action="store_true", help="also the lines of each folder of the package")
+    parser.add_argument("--walks", action="store_true", help="also the functions that one step executes")
+    parser.add_argument("--page", help="also write the walks between the marks of this page")
     given = parser.parse_args()
     with of_commit(given.against) if given.against else contextlib.nullcontext() as before:
         trees = [before, of_checkout()] if before else [of_checkout()]
         columns = [counted(tree) for tree in trees]
         rows = [[name, *(column[name] for column in columns)] for name in columns[-1]]
-        if given.imports:
-            turns = [[tree.import_seconds() for tree in trees] for _ in range(given.imports)]
-            rows.append(["`import tfbigbatch`, s", *(f"{statistics.median(each):.3f}" for each in zip(*turns))])
+        walks = [{name: walk(tree.root, *of) for name, of in _WALKS.items() if given.walks} for tree in trees]
+        rows += [[f"{name}: {_COUNTED}", *(" / ".join(walked(each[name])) for each in walks)] for name in walks[-1]]
         rows += [[name, *values.split(",")] for name, _, values in (row.rpartition("=") for row in given.row)]
         headings = ["before", "now"] if given.against else ["now"]
         print(harness.table(["", *headings], rows))
@@ -159,6 +214,10 @@ def main() -> None:
             names = sorted({name for count in counts for name in count})
             lines = [[name or "(none)", *(f"{count.get(name, 0):,}" for count in counts)] for name in names]
             print(f"\n{harness.table(['folder of the package', *headings], lines)}")
+        if given.walks:
+            print(f"\n{walks_section(walks[-1])}")
+            if given.page:
+                write_section(given.page, walks_section(walks[-1]))
 
 
 if __name__ == "__main__":

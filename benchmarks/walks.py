@@ -1,0 +1,121 @@
+"""Which functions of the package one step of an optimizer executes, in which order, and which call back up.
+
+    python benchmarks/walks.py --optimizer=LAMB --backend=jax
+
+Prints JSON, as `structure.py --walks` reads it. The step is one `apply` of an optimizer of Keras 3 with its default
+options, on the tiny network of `variables.py`, as a compiled step has it: traced by tf.function, or `stateless_apply`
+by jax.jit. Its constructor and `build` are not recorded, nor is what the first step of a process imports.
+
+- A call is one start of a function or lambda in a file of the package. A comprehension belongs to its function.
+- Its caller is the nearest function of the package on the stack, whatever frames of libraries lie between. So a closure
+  that a function hands to `tf.cond` or `merge_call`, which call it at once, is called by that function, and a method
+  that Keras calls by the function that called Keras.
+- The files are in the order of their first calls. A call goes back up where the callee's file comes before the
+  caller's: a function that calls its own file does not, whether or not TensorFlow lies between, and one that was handed
+  a function of a file before its own does when it calls that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import inspect
+import json
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import variables
+
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_PARTS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+
+
+class Recorder:
+    """The calls within a folder while `during` runs.
+
+    Args:
+      folder: of the files that count; their names are those below it.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.path.join(folder, "")
+        self._calls: collections.Counter[tuple[str, str, int]] = collections.Counter()
+        self._edges: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._resumed: set[types.FrameType] = set()
+
+    def during(self, action: Callable[[], object]) -> dict[str, Any]:
+        """Runs it. Returns 'functions', [file, name, calls] in the order of their first call, and 'up', [caller's
+        file, callee's file, calls].
+        """
+        sys.setprofile(self._event)
+        try:
+            action()
+        finally:
+            sys.setprofile(None)
+        files = list(dict.fromkeys(file for file, _, _ in self._calls))
+        up = [[*edge, calls] for edge, calls in self._edges.items() if files.index(edge[1]) < files.index(edge[0])]
+        return {"functions": [[file, name, calls] for (file, name, _), calls in self._calls.items()], "up": up}
+
+    def _event(self, frame: types.FrameType, event: str, argument: object) -> None:
+        code, file = frame.f_code, self._file(frame)
+        if event != "call" or file is None or code.co_name in _PARTS or frame in self._resumed:
+            return
+        above = list(_above(frame))
+        if any(each.f_code.co_filename.startswith("<frozen importlib") for each in above):
+            return
+        if code.co_flags & _GENERATORS:
+            # Each further value of a generator is an event too.
+            self._resumed.add(frame)
+        self._calls[file, code.co_qualname.replace(".<locals>", ""), code.co_firstlineno] += 1
+        if caller := next(filter(None, map(self._file, above)), None):
+            self._edges[caller, file] += 1
+
+    def _file(self, frame: types.FrameType) -> str | None:
+        path = frame.f_code.co_filename
+        return path.removeprefix(self._folder) if path.startswith(self._folder) else None
+
+
+def _above(frame: types.FrameType) -> Iterator[types.FrameType]:
+    """The frames that wait for this one, the nearest first."""
+    while frame := frame.f_back:
+        yield frame
+
+
+def step(name: str, backend: str) -> Callable[[], object]:
+    """One compiled step of an optimizer that is built and not traced yet."""
+    os.environ["KERAS_BACKEND"] = backend
+    from tfbigbatch.optimizers import keras3
+
+    made, optimizer = variables.make("tiny", "keras3"), getattr(keras3, name)(learning_rate=1e-3)
+    optimizer.build(made)
+    gradients = [variables.noise(each.shape, 1000 + index) for index, each in enumerate(made)]
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        # Without AutoGraph, as the steps of Keras' `fit`.
+        traced = tf.function(lambda gradients: optimizer.apply(gradients, made), autograph=False)
+        return lambda: traced([tf.constant(each) for each in gradients])
+    import jax
+
+    values, state = ([each.value for each in group] for group in (made, optimizer.variables))
+    compiled = jax.jit(optimizer.stateless_apply)
+    return lambda: compiled(state, gradients, values)
+
+
+def main() -> None:
+    """Records and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--optimizer", default="LAMB", help="class of tfbigbatch.optimizers.keras3 (LAMB)")
+    parser.add_argument("--backend", default="tensorflow", choices=("tensorflow", "jax"), help="of Keras (tensorflow)")
+    given = parser.parse_args()
+    import tfbigbatch
+
+    action = step(given.optimizer, given.backend)
+    print(json.dumps(Recorder(os.path.dirname(str(tfbigbatch.__file__))).during(action)))
+
+
+if __name__ == "__main__":
+    main()
