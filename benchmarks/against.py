@@ -1,20 +1,25 @@
 """Times this tree of the package beside another one: each measure in turn, in processes of their own.
 
     python benchmarks/against.py OLD_TREE --pictures=FOLDER --results=against.json
-    python benchmarks/against.py OLD_TREE --only=update --optimizer=muon --variables=bert_base
+    python benchmarks/against.py OLD_TREE --updates --results=updates.json [--only=muon]
     python benchmarks/against.py                        # the figures of this tree alone
 
 | measure | what is timed |
 |---|---|
-| `import` | `import tfbigbatch`, with the optimizers of both Kerases |
+| `import` | `import tfbigbatch`, in a process of its own |
+| `optimizers` | a process that imports the optimizers of both Kerases |
 | `refused` | a command whose config has an unknown field, until it is refused |
 | `start` | `tfbigbatch train`, from the command to the run's first row of metrics |
 | `study` | `tfbigbatch study` of one run of the digits |
-| `update` | an update of an optimizer at a network's variables |
-| `save` | a checkpoint of such variables with LAMB's slots, into the folder for temporary files, which TMPDIR names |
+| `save` | a checkpoint of a network's variables with LAMB's slots, into the folder that TMPDIR names |
 | `images` | ten batches of 64 pictures of --pictures, cropped to 224 x 224 as the trainer reads them |
 
-A tree is a folder that holds the package `tfbigbatch`, as a checkout does. The first four start a process for each
+With --updates they are `import`, and an update of LAMB, LARS, Muon and AdamW at the variables of each network, on one
+replica and on two, which are logical CPUs: `lamb resnet50 2`. Their memory is that of the process at its highest, slots
+and all, above what it held before the optimizer's `build`. A measure that --results has is not taken again, so that the
+command can be stopped and called again.
+
+A tree is a folder that holds the package `tfbigbatch`, as a checkout does. The first five start a process for each
 figure; the others have a process of each tree that stays. A ratio is old / new within a round, above 1 where this tree
 is faster: by the clock, and of the processors' seconds, which other programs change less.
 """
@@ -23,7 +28,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -33,16 +40,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import harness
+import variables
 
 _POLL, _LONGEST = 0.005, 300.0  # seconds
-# With a Keras come our classes for it.
-_IMPORT = "import tfbigbatch, keras, tf_keras"
+_IMPORT = "import time; start = time.perf_counter(); import tfbigbatch; print(time.perf_counter() - start)"
 _TRAIN = ("-m", "tfbigbatch", "train", "--config=digits/lstm_legw", "--model_dir=run")
 _EXAMPLES, _BATCHES, _PICTURES = 64, 10, 512
+_CLASSES = {"lamb": "LAMB", "lars": "LARS", "muon": "Muon", "adamw": "AdamW"}
 
 
-def _run(tree: str, *arguments: str, fails: bool = False) -> None:
-    """A command of a tree; its output is shown if it ends as it should not."""
+def _run(tree: str, *arguments: str, fails: bool = False) -> str:
+    """What a command of a tree prints; its errors are shown if it ends as it should not."""
     with tempfile.TemporaryDirectory() as folder:
         # With -m the working folder would come first: the package must be found by PYTHONPATH.
         done = subprocess.run(
@@ -54,6 +62,7 @@ def _run(tree: str, *arguments: str, fails: bool = False) -> None:
         )
     if bool(done.returncode) != fails:
         raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def _start(tree: str) -> float:
@@ -93,6 +102,7 @@ def get_study():
 
 
 def _study(tree: str, duration: str) -> None:
+    """A study of one run."""
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(_ONE_RUN)
         file.flush()
@@ -100,9 +110,11 @@ def _study(tree: str, duration: str) -> None:
         _run(tree, "-m", "tfbigbatch", "study", *runs)
 
 
-# The measures that start a process for each figure: functions of a tree and the options.
-_COMMANDS: dict[str, Callable[[str, Any], float | None]] = {
-    "import": lambda tree, given: _run(tree, "-c", _IMPORT),
+# The measures that start a process for each figure: functions of a tree and the options, to seconds, or to anything
+# else where the process is timed.
+_COMMANDS: dict[str, Callable[[str, Any], Any]] = {
+    "import": lambda tree, given: float(_run(tree, "-c", _IMPORT)),
+    "optimizers": lambda tree, given: _run(tree, "-c", "from tfbigbatch.optimizers import keras2, keras3"),
     "refused": lambda tree, given: _run(tree, *_TRAIN, "--config.no_such_field=1", fails=True),
     "start": lambda tree, given: _start(tree),
     "study": lambda tree, given: _study(tree, given.duration),
@@ -113,36 +125,26 @@ _COMMANDS: dict[str, Callable[[str, Any], float | None]] = {
 
 
 def _updates(given: Any) -> Callable[[str], harness.Figures]:
-    """Answers any line with the seconds of one update."""
-    import tensorflow as tf
-    import variables
+    """Answers any line with the seconds of one update and the peak of the memory until then."""
+    import updates
 
-    from tfbigbatch import optimizers
-
-    optimizer = optimizers.get(given.optimizer, keras=given.keras, learning_rate=1e-3)
-    made = variables.make(given.variables, given.keras)
-    gradients = [tf.random.stateless_normal(each.shape, [0, index]) for index, each in enumerate(made)]
-    optimizer.build(made)
-
-    @tf.function
-    def update() -> tf.Tensor:
-        optimizer.apply_gradients(zip(gradients, made))
-        return tf.convert_to_tensor(optimizer.iterations)
-
-    int(update())
-    return lambda line: harness.timed(lambda: int(update()))
+    name, model, replicas = given.worker.split()
+    face = importlib.import_module(f"tfbigbatch.optimizers.{'keras2' if given.keras == 'tf_keras' else 'keras3'}")
+    make = getattr(face, _CLASSES[name])
+    update = updates.of(lambda: make(learning_rate=1e-3), model, given.keras, int(replicas))
+    update.run()
+    return lambda line: {**update.timed(), "memory": update.memory()}
 
 
 def _saves(given: Any) -> Callable[[str], harness.Figures]:
     """Answers any line with the seconds of a save."""
     import tf_keras
-    import variables
 
     from tfbigbatch import optimizers
     from tfbigbatch.training.checkpoints import Checkpoints
 
     network = tf_keras.Sequential([tf_keras.layers.Input((1,))])
-    network.variables_to_save = variables.make(given.variables, "tf_keras")
+    network.variables_to_save = variables.make(given.variables[0], "tf_keras")
     optimizer = optimizers.get("lamb", keras="tf_keras", learning_rate=1e-3)
     optimizer.build(network.variables_to_save)
     folder = tempfile.TemporaryDirectory()
@@ -175,7 +177,7 @@ def _images(given: Any) -> Callable[[str], harness.Figures]:
     return read
 
 
-_WORKERS = {"update": _updates, "save": _saves, "images": _images}
+_WORKERS = {"save": _saves, "images": _images}
 
 
 @contextlib.contextmanager
@@ -188,7 +190,11 @@ def _contenders(measure: str, trees: dict[str, str], given: Any) -> Iterator[dic
         }
         return
     arguments = [os.path.abspath(__file__), *sys.argv[1:], f"--worker={measure}"]
-    workers = {name: harness.Worker(arguments, environment={"PYTHONPATH": tree}) for name, tree in trees.items()}
+    backend = "jax" if given.keras == "jax" else "tensorflow"
+    workers = {
+        name: harness.Worker(arguments, environment={"PYTHONPATH": tree, "KERAS_BACKEND": backend})
+        for name, tree in trees.items()
+    }
     try:
         for worker in workers.values():
             worker.ask()
@@ -200,47 +206,68 @@ def _contenders(measure: str, trees: dict[str, str], given: Any) -> Iterator[dic
 
 def _row(measure: str, found: dict[str, list[harness.Figures]]) -> list[str]:
     middle = {name: harness.medians(rounds) for name, rounds in found.items()}
-    cells = [measure, *(f"{middle[name]['seconds']:.4g}" for name in found)]
-    if "old" in found:
-        cells += [f"{harness.ratio(found['new'], found['old'], kind):.3f}" for kind in ("seconds", "cpu_seconds")]
-    return cells
+    cells = [measure, *(f"{figures['seconds']:.4g}" for figures in middle.values())]
+    has_memory = "memory" in middle["new"]
+    memory = [f"{figures['memory'] / 1e6:,.0f}" if has_memory else "" for figures in middle.values()]
+    if "old" not in found:
+        return cells + memory
+    kinds = ["seconds", "cpu_seconds", *["memory"] * has_memory]
+    ratios = [f"{harness.ratio(found['new'], found['old'], kind):.3f}" for kind in kinds]
+    return [*cells, *ratios[:2], *memory, *(ratios[2:] or [""])]
 
 
 def main() -> None:
     """Measures, prints the table, writes the file."""
-    measures = [*_COMMANDS, *_WORKERS]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    started = time.perf_counter()
+    parser = harness.parser(__doc__)
     parser.add_argument("old", nargs="?", help="folder of the other tree")
     parser.add_argument("--new", default=harness.ROOT, help="folder of this tree")
-    parser.add_argument("--only", default=",".join(measures), help="measures, with commas between")
+    parser.add_argument("--updates", action="store_true", help="measure the updates")
+    parser.add_argument("--only", help="measures, or words of theirs, with commas between")
     parser.add_argument("--rounds", type=int, default=5, help="of each measure that starts processes (5)")
     parser.add_argument("--turns", type=int, default=25, help="of those whose processes stay (25)")
-    parser.add_argument("--optimizer", default="lamb", help="of `update` (lamb)")
-    parser.add_argument("--variables", default="resnet50", help="of `update` and `save` (resnet50)")
-    parser.add_argument("--keras", default="tf_keras", choices=("tf_keras", "keras3"), help="of `update` (tf_keras)")
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="after which the turns of an update end, at least 5 (60)"
+    )
+    networks = {"type": harness.some_of(variables.MODELS), "default": ["resnet50", "bert_base"]}
+    parser.add_argument("--variables", **networks, help="of the updates, and of `save` the first (resnet50,bert_base)")
+    parser.add_argument("--keras", default="keras3", choices=("tf_keras", "keras3", "jax"), help="of updates (keras3)")
     parser.add_argument("--duration", default="600 steps", help="of the run of `study`")
     parser.add_argument("--pictures", help="folder of JPEGs for `images`, which is left out without it")
     parser.add_argument("--results", help="also write the figures to this JSON file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
-        return harness.serve(lambda: _WORKERS[given.worker](given))
-    asked = given.only.split(",")
-    if unknown := set(asked) - set(measures):
-        parser.error(f"--only={','.join(sorted(unknown))}: expected some of {', '.join(measures)}")
-    if not given.pictures and "images" in asked:
-        asked.remove("images")
+        return harness.serve(lambda: _WORKERS.get(given.worker, _updates)(given))
+    measures = [*_COMMANDS, "save", *["images"] * bool(given.pictures)]
+    if given.updates:
+        replicas = (1,) if given.keras == "jax" else (1, 2)
+        measures = ["import", *map(" ".join, itertools.product(_CLASSES, given.variables, map(str, replicas)))]
+    asked = measures
+    if given.only:
+        words = given.only.split(",")
+        asked = [measure for measure in measures if {measure, *measure.split()} & set(words)]
+        if unknown := set(words) - set(" ".join(measures).split()) - set(measures):
+            parser.error(f"--only={','.join(sorted(unknown))}: expected words of {', '.join(measures)}")
     trees = {**({"old": os.path.abspath(given.old)} if given.old else {}), "new": os.path.abspath(given.new)}
-    found = {}
+    found = harness.read(given.results).get("measured", {})
     for measure in asked:
+        if measure in found:
+            continue
         count = given.rounds if measure in _COMMANDS else given.turns
         with _contenders(measure, trees, given) as contenders:
             found[measure] = harness.in_turns(
-                contenders, count, say=lambda line: print(f"{measure}, {line}", file=sys.stderr, flush=True)
+                contenders,
+                count,
+                say=lambda line: print(f"{measure}, {line}", file=sys.stderr, flush=True),
+                seconds=given.seconds if given.updates else math.inf,
             )
         harness.write(given.results, measured=found)
-    ratios = ["old / new", "of the processors"] if given.old else []
-    print(harness.table(["seconds, median", *trees, *ratios], [_row(*each) for each in found.items()]))
+    paired = bool(given.old)
+    headings = ["seconds, median", *trees, *["old / new", "of the processors"] * paired]
+    headings += [*(f"MB, {name}" for name in trees), *["old / new"] * paired]
+    print(harness.table(headings, [_row(*each) for each in found.items()]))
+    print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":

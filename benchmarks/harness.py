@@ -6,10 +6,14 @@ begins with another one, and a ratio is taken within a round before its median.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import ctypes
+import gc
 import glob
 import gzip
 import json
+import math
 import os
 import platform
 import resource
@@ -18,12 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 Figures = dict[str, float]
+_LEAST_ROUNDS = 5
 _PACKAGES = ("tfbigbatch", "tensorflow", "tf_keras", "keras", "jax", "torch", "numpy")
 
 
@@ -32,10 +37,22 @@ def in_turns(
     rounds: int,
     warm_ups: int = 1,
     say: Callable[[str], object] = print,
+    seconds: float = math.inf,
 ) -> dict[str, list[Figures]]:
-    """The figures of each contender in each round; those of the warm-ups are left out."""
+    """The figures of each contender in each round; those of the warm-ups are left out.
+
+    Args:
+      contenders: take their figures.
+      rounds: with each of them once; fewer, but at least five, where these take more than `seconds`.
+      warm_ups: rounds before.
+      say: is given a line for each round.
+      seconds: of all rounds.
+    """
     order, found = list(contenders), {name: [] for name in contenders}
+    start = time.perf_counter()
     for number in range(-warm_ups, rounds):
+        if number >= _LEAST_ROUNDS and time.perf_counter() - start > seconds:
+            break
         timed = {name: contenders[name]() for name in order}
         order.append(order.pop(0))
         if number < 0:
@@ -71,6 +88,22 @@ def timed_command(action: Callable[[], float | None]) -> Figures:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"seconds": seconds, "cpu_seconds": used}
+
+
+def memory() -> Callable[[], int]:
+    """Gives a function of the bytes that this process held at its highest since now, above those that it holds now."""
+    gc.collect()
+    # What the allocator keeps free would hide as much of what comes.
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")  # Forgets the peak.
+    now = _held("VmRSS")
+    return lambda: _held("VmHWM") - now
+
+
+def _held(kind: str) -> int:
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith(kind))
 
 
 class Worker:
@@ -168,6 +201,29 @@ def write(path: str | None, **content: Any) -> None:
         json.dump({**facts, **content}, file, indent=1)
         file.write("\n")
     os.replace(f"{path}.new", path)
+
+
+def parser(description: str | None, folder: str | None = None) -> argparse.ArgumentParser:
+    """The parser of a command that has this docstring, which is a folder of this name or a script."""
+    return argparse.ArgumentParser(
+        prog=folder and f"python benchmarks/{folder}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def some_of(known: Iterable[Any], kind: Callable[[str], Any] = str) -> Callable[[str], list[Any]]:
+    """The type of an argument that names some of these, with commas between."""
+    known = list(known)
+
+    def parse(text: str) -> list[Any]:
+        found = [kind(each) for each in text.split(",")]
+        for each in found:
+            if each not in known:
+                raise argparse.ArgumentTypeError(f"{each}: expected some of {', '.join(map(str, known))}")
+        return found
+
+    return parse
 
 
 class Lines:

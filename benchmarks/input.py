@@ -9,7 +9,6 @@ examples a second of processor time over all threads, which is what `tfbigbatch 
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -57,7 +56,7 @@ def batches(train: Any, batch_size: int, *, count: int = 1_000_000, first: int =
 
 def main() -> None:
     """Reads, prints the rates, writes the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__)
     parser.add_argument("--config", required=True, help="experiment")
     parser.add_argument("--override", action="append", default=[], help="FIELD=VALUE of it, as data.image_size=160")
     parser.add_argument("--phase", type=int, default=1, help="of a run with phases")

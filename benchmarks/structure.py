@@ -13,7 +13,6 @@ walk had come to before it (`walks.py` says what is counted).
 
 from __future__ import annotations
 
-import argparse
 import ast
 import collections
 import contextlib
@@ -193,7 +192,7 @@ def write_section(path: str, section: str) -> None:
 
 def main() -> None:
     """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__)
     parser.add_argument("--against", help="commit to count beside this checkout")
     parser.add_argument("--row", action="append", default=[], help="NAME=BEFORE,AFTER: a further row; NAME=NOW alone")
     parser.add_argument("--folders", action="store_true", help="also the lines of each folder of the package")

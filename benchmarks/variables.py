@@ -90,6 +90,11 @@ def make(model, kind):
     return [variable(kind, path, noise(shape, index)) for index, (path, shape) in enumerate(shapes(model))]
 
 
+def gradients(model):
+    """An array for each variable of a model."""
+    return [noise(shape, 1000 + index, 0.01) for index, (_, shape) in enumerate(shapes(model))]
+
+
 def variable(kind, path, value):
     """A variable with this path: tf.Variable for 'tf_keras', keras.Variable for 'keras3'."""
     if kind == "tf_keras":

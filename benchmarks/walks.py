@@ -2,9 +2,9 @@
 
     python benchmarks/walks.py --optimizer=LAMB --backend=jax
 
-Prints JSON, as `structure.py --walks` reads it. The step is one `apply` of an optimizer of Keras 3 with its default
-options, on the tiny network of `variables.py`, as a compiled step has it: traced by tf.function, or `stateless_apply`
-by jax.jit. Its constructor and `build` are not recorded, nor is what the first step of a process imports.
+Prints JSON, as `structure.py --walks` reads it. The step is one update of an optimizer of Keras 3 with its default
+options, on the tiny network of `variables.py`, as a compiled step has it: `apply_gradients` traced by tf.function, or
+`stateless_apply` by jax.jit. Its constructor and `build` are not recorded, nor is what a first step imports.
 
 - A call is one start of a function or lambda in a file of the package. A comprehension belongs to its function.
 - Its caller is the nearest function of the package on the stack, whatever frames of libraries lie between. So a closure
@@ -17,7 +17,6 @@ by jax.jit. Its constructor and `build` are not recorded, nor is what the first 
 
 from __future__ import annotations
 
-import argparse
 import collections
 import inspect
 import json
@@ -27,7 +26,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import variables
+import harness
+import updates
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _PARTS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
@@ -89,25 +89,13 @@ def step(name: str, backend: str) -> Callable[[], object]:
     os.environ["KERAS_BACKEND"] = backend
     from tfbigbatch.optimizers import keras3
 
-    made, optimizer = variables.make("tiny", "keras3"), getattr(keras3, name)(learning_rate=1e-3)
-    optimizer.build(made)
-    gradients = [variables.noise(each.shape, 1000 + index) for index, each in enumerate(made)]
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        # Without AutoGraph, as the steps of Keras' `fit`.
-        traced = tf.function(lambda gradients: optimizer.apply(gradients, made), autograph=False)
-        return lambda: traced([tf.constant(each) for each in gradients])
-    import jax
-
-    values, state = ([each.value for each in group] for group in (made, optimizer.variables))
-    compiled = jax.jit(optimizer.stateless_apply)
-    return lambda: compiled(state, gradients, values)
+    keras = "jax" if backend == "jax" else "keras3"
+    return updates.of(lambda: getattr(keras3, name)(learning_rate=1e-3), "tiny", keras).run
 
 
 def main() -> None:
     """Records and prints."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__)
     parser.add_argument("--optimizer", default="LAMB", help="class of tfbigbatch.optimizers.keras3 (LAMB)")
     parser.add_argument("--backend", default="tensorflow", choices=("tensorflow", "jax"), help="of Keras (tensorflow)")
     given = parser.parse_args()

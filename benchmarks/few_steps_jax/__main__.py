@@ -17,23 +17,23 @@ Each of these is a line of the file of results, which may hold several studies; 
 The second command writes FOLDER/jax_TASK.json of one study from it.
 """
 
-import argparse
 import os
 import sys
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import harness
 
 TASKS = ("ptb", "bert", "mnist_lstm", "mnist", "multi30k")
 
 
 def main():
     """Runs the rows, or writes the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python benchmarks/few_steps_jax",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = harness.parser(__doc__, "few_steps_jax")
     parser.add_argument("--study", default="few_steps/study", help="study file, or its name; of the rows of the tasks")
     parser.add_argument("--data_dir", help="folder of all data: experiments/few_steps/README.md")
-    parser.add_argument("--tasks", default=",".join(TASKS), help="with commas between; all by default")
+    parser.add_argument(
+        "--tasks", type=harness.some_of(TASKS), default=TASKS, help="with commas between; all by default"
+    )
     parser.add_argument(
         "--only", default="", help="METHOD, METHOD@BATCH or @BATCH, with semicolons between; default: all"
     )
@@ -43,22 +43,18 @@ def main():
     )
     parser.add_argument("--tables", help="write tables to PATH_TASK.json from the file of results; run nothing")
     given = parser.parse_args()
-    tasks = given.tasks.split(",")
-    if unknown := set(tasks) - set(TASKS):
-        parser.error(f"--tasks={','.join(sorted(unknown))}: expected some of {', '.join(TASKS)}")
     if not given.tables and not given.data_dir:
         parser.error("--data_dir is missing: the folder that holds those of the tasks")
     os.environ["KERAS_BACKEND"] = "jax"
     # Without them compiling takes longer than the runs: each product would be timed in many ways first.
     os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
-    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     import rows
 
     if given.tables:
         rows.write_tables(given.study, given.results, given.tables)
     else:
         only = [each for each in given.only.split(";") if each]
-        rows.run(given.study, given.data_dir, tasks, only, given.results, given.lanes)
+        rows.run(given.study, given.data_dir, given.tasks, only, given.results, given.lanes)
 
 
 if __name__ == "__main__":

@@ -170,28 +170,13 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return harness.table(["network", "cores", *OURS, *others, *(f"ours / {each}" for each in others)], lines)
 
 
-def _listed(known: Sequence[Any], kind: Callable[[str], Any] = str) -> Callable[[str], list[Any]]:
-    def parse(text: str) -> list[Any]:
-        found = [kind(each) for each in text.split(",")]
-        for each in found:
-            if each not in known:
-                raise argparse.ArgumentTypeError(f"{each}: expected some of {', '.join(map(str, known))}")
-        return found
-
-    return parse
-
-
 def main() -> None:
     """Measures the rows that are not there, and prints the table."""
-    parser = argparse.ArgumentParser(
-        prog="python benchmarks/frameworks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = harness.parser(__doc__, "frameworks")
     cpus = range(1, len(os.sched_getaffinity(0)) + 1)
-    parser.add_argument("--networks", type=_listed(list(networks.NETWORKS)), default=networks.NAMES)
-    parser.add_argument("--cores", type=_listed(cpus, int), default=[1, 2][: len(cpus)], help="1,2 by default")
-    parser.add_argument("--frameworks", type=_listed(FRAMEWORKS), default=[*OURS, "torch"])
+    parser.add_argument("--networks", type=harness.some_of(networks.NETWORKS), default=networks.NAMES)
+    parser.add_argument("--cores", type=harness.some_of(cpus, int), default=[1, 2][: len(cpus)], help="1,2 by default")
+    parser.add_argument("--frameworks", type=harness.some_of(FRAMEWORKS), default=[*OURS, "torch"])
     parser.add_argument("--rounds", type=int, default=5, help="timings of each framework (5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of one timing, about (2)")
     parser.add_argument("--results", default=RESULTS, help="file of results (frameworks.json)")

@@ -6,14 +6,13 @@ import tf_keras
 
 from tfbigbatch import __version__ as VERSION  # noqa: F401
 from tfbigbatch import optimizers
+from tfbigbatch.models import bert, gnmt, lstm_language_model, resnet, small_classifiers
 from tfbigbatch.tasks import losses
 from tfbigbatch.training.carried_state import StatefulTrainingModel
 from tfbigbatch.training.train_step import TrainingModel
 
 
 def _mnist_lstm(sizes):
-    from tfbigbatch.models import small_classifiers
-
     network = small_classifiers.row_classifier(
         shape=(sizes["rows"], sizes["columns"]),
         classes=sizes["classes"],
@@ -26,8 +25,6 @@ def _mnist_lstm(sizes):
 
 
 def _language_model(sizes):
-    from tfbigbatch.models import lstm_language_model
-
     network = lstm_language_model.lstm_language_model(
         vocabulary_size=sizes["vocabulary"],
         window=sizes["window"],
@@ -39,14 +36,10 @@ def _language_model(sizes):
 
 
 def _resnet50(sizes):
-    from tfbigbatch.models import resnet
-
     return resnet.imagenet_resnet(depth=50, **sizes), losses.classification_loss()
 
 
 def _bert(sizes):
-    from tfbigbatch.models import bert
-
     network = bert.pretrainer(
         vocabulary_size=sizes["vocabulary"],
         layers=sizes["layers"],
@@ -63,8 +56,6 @@ def _bert(sizes):
 
 
 def _gnmt(sizes):
-    from tfbigbatch.models import gnmt
-
     network = gnmt.gnmt(
         vocabulary_size=sizes["vocabulary"],
         hidden_units=sizes["hidden"],

@@ -21,7 +21,6 @@ skipped.
 RESULTS/runs.jsonl records every run, so that the same command resumes; RESULTS/TASK.json has the rows.
 """
 
-import argparse
 import math
 import os
 import statistics
@@ -146,11 +145,7 @@ def rows(task, name, results):
 
 def main():
     """Measures each task, and writes its rows."""
-    parser = argparse.ArgumentParser(
-        prog="python benchmarks/keras_own",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = harness.parser(__doc__, "keras_own")
     parser.add_argument("--sst2", help="folder of SST-2, with train.tsv and dev.tsv")
     parser.add_argument("--pictures", help="folder of tiny-imagenet, with train and val")
     parser.add_argument("--results", required=True, help="folder of the results")
