@@ -10,7 +10,7 @@
 | `optimizers` | a process that imports the optimizers of both Kerases |
 | `refused` | a command whose config has an unknown field, until it is refused |
 | `start` | `tfbigbatch train`, from the command to the run's first row of metrics |
-| `study` | `tfbigbatch study` of one run of the digits |
+| `run` | `tfbigbatch train` of --duration of the digits, from the command to its end |
 | `save` | a checkpoint of a network's variables with LAMB's slots, into the folder that TMPDIR names |
 | `images` | ten batches of 64 pictures of --pictures, cropped to 224 x 224 as the trainer reads them |
 
@@ -53,13 +53,9 @@ def _run(tree: str, *arguments: str, fails: bool = False) -> str:
     """What a command of a tree prints; its errors are shown if it ends as it should not."""
     with tempfile.TemporaryDirectory() as folder:
         # With -m the working folder would come first: the package must be found by PYTHONPATH.
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": tree},
-            capture_output=True,
-            text=True,
-        )
+        environment = {**os.environ, "PYTHONPATH": tree}
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if bool(done.returncode) != fails:
         raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout
@@ -70,13 +66,8 @@ def _start(tree: str) -> float:
     fields = ("--config.duration=1000 steps", "--config.log_every=1 steps", "--config.evaluate_every=0 steps")
     with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "wb") as log:
         started, metrics = time.perf_counter(), os.path.join(folder, "run", "metrics.jsonl")
-        process = subprocess.Popen(
-            [sys.executable, *_TRAIN, *fields],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": tree},
-            stdout=log,
-            stderr=log,
-        )
+        command, environment = [sys.executable, *_TRAIN, *fields], {**os.environ, "PYTHONPATH": tree}
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
         try:
             while not os.path.exists(metrics) or not os.path.getsize(metrics):
                 if process.poll() is not None or time.perf_counter() - started > _LONGEST:
@@ -89,35 +80,14 @@ def _start(tree: str) -> float:
             process.wait()
 
 
-_ONE_RUN = """
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
-
-
-def get_study():
-    table = study.new("One run")
-    table.add("LEGW", experiment.load("digits/lstm_legw"))
-    return table
-"""
-
-
-def _study(tree: str, duration: str) -> None:
-    """A study of one run."""
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
-        file.write(_ONE_RUN)
-        file.flush()
-        runs = (f"--study={file.name}", "--model_dir=runs", f"--config.duration={duration}")
-        _run(tree, "-m", "tfbigbatch", "study", *runs)
-
-
-# The measures that start a process for each figure: functions of a tree and the options, to seconds, or to anything
-# else where the process is timed.
+# The measures that start a process for each figure: functions of a tree and the options. A float is the seconds;
+# otherwise the process is timed.
 _COMMANDS: dict[str, Callable[[str, Any], Any]] = {
     "import": lambda tree, given: float(_run(tree, "-c", _IMPORT)),
     "optimizers": lambda tree, given: _run(tree, "-c", "from tfbigbatch.optimizers import keras2, keras3"),
     "refused": lambda tree, given: _run(tree, *_TRAIN, "--config.no_such_field=1", fails=True),
     "start": lambda tree, given: _start(tree),
-    "study": lambda tree, given: _study(tree, given.duration),
+    "run": lambda tree, given: _run(tree, *_TRAIN, f"--config.duration={given.duration}"),
 }
 
 
@@ -191,17 +161,14 @@ def _contenders(measure: str, trees: dict[str, str], given: Any) -> Iterator[dic
         return
     arguments = [os.path.abspath(__file__), *sys.argv[1:], f"--worker={measure}"]
     backend = "jax" if given.keras == "jax" else "tensorflow"
-    workers = {
-        name: harness.Worker(arguments, environment={"PYTHONPATH": tree, "KERAS_BACKEND": backend})
-        for name, tree in trees.items()
-    }
-    try:
+    with contextlib.ExitStack() as stack:
+        workers = {}
+        for name, tree in trees.items():
+            worker = harness.Worker(arguments, environment={"PYTHONPATH": tree, "KERAS_BACKEND": backend})
+            workers[name] = stack.enter_context(contextlib.closing(worker))
         for worker in workers.values():
             worker.ask()
         yield {name: lambda worker=worker: worker.ask("turn") for name, worker in workers.items()}
-    finally:
-        for worker in workers.values():
-            worker.close()
 
 
 def _row(measure: str, found: dict[str, list[harness.Figures]]) -> list[str]:
@@ -218,7 +185,6 @@ def _row(measure: str, found: dict[str, list[harness.Figures]]) -> list[str]:
 
 def main() -> None:
     """Measures, prints the table, writes the file."""
-    started = time.perf_counter()
     parser = harness.parser(__doc__)
     parser.add_argument("old", nargs="?", help="folder of the other tree")
     parser.add_argument("--new", default=harness.ROOT, help="folder of this tree")
@@ -227,12 +193,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="of each measure that starts processes (5)")
     parser.add_argument("--turns", type=int, default=25, help="of those whose processes stay (25)")
     parser.add_argument(
-        "--seconds", type=float, default=60, help="after which the turns of an update end, at least 5 (60)"
+        "--seconds", type=float, default=60, help="of the turns of an update, but at least 5 turns (60)"
     )
     networks = {"type": harness.some_of(variables.MODELS), "default": ["resnet50", "bert_base"]}
     parser.add_argument("--variables", **networks, help="of the updates, and of `save` the first (resnet50,bert_base)")
     parser.add_argument("--keras", default="keras3", choices=("tf_keras", "keras3", "jax"), help="of updates (keras3)")
-    parser.add_argument("--duration", default="600 steps", help="of the run of `study`")
+    parser.add_argument("--duration", default="600 steps", help="of `run` (600 steps)")
     parser.add_argument("--pictures", help="folder of JPEGs for `images`, which is left out without it")
     parser.add_argument("--results", help="also write the figures to this JSON file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -267,7 +233,6 @@ def main() -> None:
     headings = ["seconds, median", *trees, *["old / new", "of the processors"] * paired]
     headings += [*(f"MB, {name}" for name in trees), *["old / new"] * paired]
     print(harness.table(headings, [_row(*each) for each in found.items()]))
-    print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The trainer's step on a GPU machine that has JAX and no TensorFlow; `jax_updates.py` times the optimizers there.
+"""The trainer's step on a GPU machine that has JAX and no TensorFlow; `optimizers.py` times the optimizers there.
 
     python benchmarks/gpu.py export --out=DIR --config=bert/tiny [--override=batch_size=64]
     python benchmarks/gpu.py run --dir=DIR [--results=FILE.json]
@@ -12,7 +12,6 @@ that it was skipped; --device=cpu runs it on the CPU, to try.
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import dataclasses
 import json
 import os
@@ -36,7 +35,8 @@ def made(described: Any) -> list[Any]:
     """
     import numpy as np
 
-    def array(number: int, shape: Any, dtype: str, kind: Any) -> Any:
+    arrays = []
+    for number, (shape, dtype, kind) in enumerate(described):
         draw = np.random.default_rng([0, number])
         if isinstance(kind, dict):
             values = draw.integers(0, kind["below"], shape)
@@ -44,11 +44,8 @@ def made(described: Any) -> list[Any]:
             values = draw.standard_normal(shape, np.float32) * np.float32(0.02)
         else:
             values = np.full(shape, kind, dtype)
-        return np.asarray(values, dtype)
-
-    # NumPy draws without Python's lock, and each array has a generator of its own.
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(lambda numbered: array(numbered[0], *numbered[1]), enumerate(described)))
+        arrays.append(np.asarray(values, dtype))
+    return arrays
 
 
 def moved(before: Any, after: Any) -> list[float]:

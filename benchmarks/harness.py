@@ -39,15 +39,7 @@ def in_turns(
     say: Callable[[str], object] = print,
     seconds: float = math.inf,
 ) -> dict[str, list[Figures]]:
-    """The figures of each contender in each round; those of the warm-ups are left out.
-
-    Args:
-      contenders: take their figures.
-      rounds: with each of them once; fewer, but at least five, where these take more than `seconds`.
-      warm_ups: rounds before.
-      say: is given a line for each round.
-      seconds: of all rounds.
-    """
+    """The figures of each contender in each round after the warm-ups; of five rounds where more take over `seconds`."""
     order, found = list(contenders), {name: [] for name in contenders}
     start = time.perf_counter()
     for number in range(-warm_ups, rounds):
@@ -80,11 +72,11 @@ def timed(action: Callable[[], object]) -> Figures:
     return {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - used}
 
 
-def timed_command(action: Callable[[], float | None]) -> Figures:
-    """As `timed`, of processes that the action starts and waits for; it may return its own seconds by the clock."""
+def timed_command(action: Callable[[], object]) -> Figures:
+    """As `timed`, of processes that the action starts and waits for; a float from it is the seconds by the clock."""
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = action()
-    seconds = time.perf_counter() - started if seconds is None else seconds
+    found = action()
+    seconds = found if isinstance(found, float) else time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"seconds": seconds, "cpu_seconds": used}

@@ -17,6 +17,7 @@ optax's Muon gets our table of matrices; by itself it would orthogonalise embedd
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -180,19 +181,17 @@ def _measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """The figures of a contender and of ours, in turn."""
     names = list(dict.fromkeys([CONTENDERS[name].ours, name]))
     environment = {**(_JAX if CONTENDERS[name].keras == "jax" else _TENSORFLOW), "PYTHONPATH": harness.ROOT}
-    workers: dict[str, harness.Worker] = {}
-    try:
+    with contextlib.ExitStack() as stack:
+        workers: dict[str, harness.Worker] = {}
         for each in names:
             arguments = [os.path.abspath(__file__), *sys.argv[1:], f"--worker={each}"]
-            workers[each] = harness.Worker(arguments, environment=environment)
-            workers[each].ask()
+            worker = harness.Worker(arguments, environment=environment)
+            workers[each] = stack.enter_context(contextlib.closing(worker))
+            worker.ask()
         first = {each: worker.ask("first") for each, worker in workers.items()}
         turns = {each: lambda worker=worker: worker.ask("turn") for each, worker in workers.items()}
         rounds = harness.in_turns({**turns, "stream": _stream()}, given.rounds, warm_ups=2, say=lambda line: None)
         sums = {each: worker.ask("sum") for each, worker in workers.items()}
-    finally:
-        for worker in workers.values():
-            worker.close()
     return {"first": first, "rounds": rounds, "sums": sums}
 
 

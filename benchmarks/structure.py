@@ -16,12 +16,10 @@ from __future__ import annotations
 import ast
 import collections
 import contextlib
-import json
 import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -144,12 +142,10 @@ def folders(tree: Tree) -> dict[str, int]:
 def walk(root: str, optimizer: str, backend: str) -> dict[str, Any]:
     """What `walks.py` prints of a step of the package in a folder."""
     script = os.path.join(harness.ROOT, "benchmarks", "walks.py")
-    command = [sys.executable, "-W", "ignore", script, f"--optimizer={optimizer}", f"--backend={backend}"]
-    environment = {**os.environ, "PYTHONPATH": root, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+    environment = {"PYTHONPATH": root, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
+    worker = harness.Worker([script, f"--optimizer={optimizer}", f"--backend={backend}"], environment=environment)
+    with contextlib.closing(worker):
+        return worker.ask()
 
 
 def walked(found: dict[str, Any]) -> list[str]:

@@ -31,16 +31,10 @@ def main():
     parser = harness.parser(__doc__, "few_steps_jax")
     parser.add_argument("--study", default="few_steps/study", help="study file, or its name; of the rows of the tasks")
     parser.add_argument("--data_dir", help="folder of all data: experiments/few_steps/README.md")
-    parser.add_argument(
-        "--tasks", type=harness.some_of(TASKS), default=TASKS, help="with commas between; all by default"
-    )
-    parser.add_argument(
-        "--only", default="", help="METHOD, METHOD@BATCH or @BATCH, with semicolons between; default: all"
-    )
+    parser.add_argument("--tasks", type=harness.some_of(TASKS), default=TASKS, help="all by default")
+    parser.add_argument("--only", default="", help="METHOD, METHOD@BATCH or @BATCH, with semicolons between")
     parser.add_argument("--results", required=True, help="file of results, JSON lines")
-    parser.add_argument(
-        "--lanes", type=int, default=8, help="runs at a time: learning rates of a search, and seeds (8)"
-    )
+    parser.add_argument("--lanes", type=int, default=8, help="runs at a time: learning rates, and seeds (8)")
     parser.add_argument("--tables", help="write tables to PATH_TASK.json from the file of results; run nothing")
     given = parser.parse_args()
     if not given.tables and not given.data_dir:
