@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
-from tfbigbatch.optimizers.rule import LayerStatistics
 
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, both_versions, make
 from tfbigbatch import keras2, optimizers, scaling, schedules
+from tfbigbatch.optimizers.rule import LayerStatistics
 from tfbigbatch.scaling.date import best_loss, largest_relative_update, loss_blew_up, noise_gain, rate_growth
 from tfbigbatch.training.train_step import TrainingModel
 
