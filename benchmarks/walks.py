@@ -11,16 +11,18 @@ options, on the tiny network of `variables.py`, as a compiled step has it: `appl
   that a function hands to `tf.cond` or `merge_call`, which call it at once, is called by that function, and a method
   that Keras calls by the function that called Keras.
 - The files are in the order of their first calls. A call goes back up where the callee's file comes before the
-  caller's: a function that calls its own file does not, whether or not TensorFlow lies between, and one that was handed
-  a function of a file before its own does when it calls that.
+  caller's, unless it is one that the caller is built on: its file imports the other, or the function was an argument of
+  the caller's. A function that calls its own file does not go up, whether or not TensorFlow lies between.
 """
 
 from __future__ import annotations
 
+import ast
 import collections
 import inspect
 import json
 import os
+import pathlib
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -42,6 +44,7 @@ class Recorder:
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "")
+        self._package = f"{os.path.basename(folder)}."
         self._calls: collections.Counter[tuple[str, str, int]] = collections.Counter()
         self._edges: collections.Counter[tuple[str, str]] = collections.Counter()
         self._resumed: set[types.FrameType] = set()
@@ -56,7 +59,12 @@ class Recorder:
         finally:
             sys.setprofile(None)
         files = list(dict.fromkeys(file for file, _, _ in self._calls))
-        up = [[*edge, calls] for edge, calls in self._edges.items() if files.index(edge[1]) < files.index(edge[0])]
+        below = {file: self._imported(file) for file in files}
+        up = [
+            [caller, callee, calls]
+            for (caller, callee), calls in self._edges.items()
+            if files.index(callee) < files.index(caller) and callee not in below[caller]
+        ]
         return {"functions": [[file, name, calls] for (file, name, _), calls in self._calls.items()], "up": up}
 
     def _event(self, frame: types.FrameType, event: str, argument: object) -> None:
@@ -70,12 +78,35 @@ class Recorder:
             # Each further value of a generator is an event too.
             self._resumed.add(frame)
         self._calls[file, code.co_qualname.replace(".<locals>", ""), code.co_firstlineno] += 1
-        if caller := next(filter(None, map(self._file, above)), None):
-            self._edges[caller, file] += 1
+        caller = next(filter(self._file, above), None)
+        if caller is not None and not any(_code(each) is code for each in caller.f_locals.values()):
+            self._edges[str(self._file(caller)), file] += 1
+
+    def _imported(self, file: str) -> set[str]:
+        """The files that a file's module imports, directly or not."""
+        found: set[str] = set()
+        waiting = [file]
+        while waiting:
+            tree = ast.parse(pathlib.Path(self._folder, waiting.pop()).read_text(encoding="utf-8"))
+            for each in ast.walk(tree):
+                names = [alias.name for alias in each.names] if isinstance(each, (ast.Import, ast.ImportFrom)) else []
+                if isinstance(each, ast.ImportFrom):
+                    names = [str(each.module), *(f"{each.module}.{name}" for name in names)]
+                for name in names:
+                    path = f"{name.removeprefix(self._package).replace('.', os.sep)}.py"
+                    if path not in found and os.path.isfile(os.path.join(self._folder, path)):
+                        found.add(path)
+                        waiting.append(path)
+        return found
 
     def _file(self, frame: types.FrameType) -> str | None:
         path = frame.f_code.co_filename
         return path.removeprefix(self._folder) if path.startswith(self._folder) else None
+
+
+def _code(value: object) -> types.CodeType | None:
+    """The code of a function, or of a method."""
+    return getattr(getattr(value, "__func__", value), "__code__", None)
 
 
 def _above(frame: types.FrameType) -> Iterator[types.FrameType]:

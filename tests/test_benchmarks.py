@@ -82,27 +82,38 @@ def test_the_repository_is_counted():
 
 
 def test_a_walk_counts_calls_and_those_that_go_back_up(module, tmp_path):
-    (tmp_path / "low.py").write_text("def run(function):\n    return [function(each) for each in (1, 2)]\n")
+    (tmp_path / "base.py").write_text("def part():\n    return 1\n")
+    (tmp_path / "low.py").write_text(
+        "import base\n\n\ndef run(function, holder):\n    base.part()\n"
+        "    return [function(each) for each in (1, 2)], holder.value()\n"
+    )
     (tmp_path / "high.py").write_text(
-        "import low\n\n\ndef begin():\n    list(map(own, numbers()))\n    return low.run(lambda each: own(each))\n\n\n"
+        "import base, low\n\n\nclass Holder:\n    def value(self):\n        return 1\n\n\n"
+        "def begin():\n    base.part()\n    list(map(own, numbers()))\n"
+        "    return low.run(lambda each: own(each), Holder())\n\n\n"
         "def own(each):\n    return each\n\n\ndef numbers():\n    yield from (1, 2, 3)\n"
     )
     walks, structure = module("walks"), module("structure")
+    for name in ("base", "low"):
+        module(name, tmp_path)
     high = module("high", tmp_path)
     found = walks.Recorder(str(tmp_path)).during(high.begin)
-    # map is no function of the folder: it is begin that calls own. A generator is called once, whatever it yields.
-    names = [["high.py", "begin", 1], ["high.py", "numbers", 1], ["high.py", "own", 5], ["low.py", "run", 1]]
-    assert found == {"functions": [*names, ["high.py", "begin.<lambda>", 2]], "up": [["low.py", "high.py", 2]]}
-    assert structure.walked(found) == ["2", "5", "10", "2"]
+    # map is no function of the folder: it is begin that calls own. A generator is called once, whatever it yields. To
+    # call what it imports, or an argument, is no way up; to ask what it was given for a value is.
+    names = [["high.py", "begin", 1], ["base.py", "part", 2], ["high.py", "numbers", 1], ["high.py", "own", 5]]
+    names += [["low.py", "run", 1], ["high.py", "begin.<lambda>", 2], ["high.py", "Holder.value", 1]]
+    assert found == {"functions": names, "up": [["low.py", "high.py", 1]]}
+    assert structure.walked(found) == ["3", "7", "13", "1"]
     page = tmp_path / "page.md"
     page.write_text("Before.\n<!-- walks -->\nold\n<!-- end of walks -->\nAfter.\n")
     structure.write_section(page, structure.walks_section({"A step": found}))
     assert page.read_text() == (
         "Before.\n<!-- walks -->\n"
         "| one step | files | functions | calls | back up |\n| --- | ---: | ---: | ---: | ---: |\n"
-        "| A step | 2 | 5 | 10 | 2 |\n\nA step:\n\n"
-        "1. `high.py`: `begin`, `numbers`, `own` 5, `begin.<lambda>` 2\n2. `low.py`: `run`\n\n"
-        "Back up: `low.py` to `high.py` 2.\n<!-- end of walks -->\nAfter.\n"
+        "| A step | 3 | 7 | 13 | 1 |\n\nA step:\n\n"
+        "1. `high.py`: `begin`, `numbers`, `own` 5, `begin.<lambda>` 2, `Holder.value`\n2. `base.py`: `part` 2\n"
+        "3. `low.py`: `run`\n\n"
+        "Back up: `low.py` to `high.py` 1.\n<!-- end of walks -->\nAfter.\n"
     )
     page.write_text("No marks.\n")
     with pytest.raises(ValueError, match="walks are written between them"):

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     # tf_keras has no types: of an unknown base class a type checker would accept any argument.
     class _Optimizer:
+        _place: Any
+
         def build(self, var_list: Any) -> None: ...
         def get_config(self) -> dict[str, Any]: ...
         def __getattr__(self, name: str) -> Any: ...
@@ -54,8 +56,7 @@ class Face(SavedByName, Rule, _Optimizer):
     """A rule as an optimizer of tf_keras, whose step is `optimizers.step.step`."""
 
     # Counts micro-batches; None without accumulation.
-    micro_steps: Any = None
-    _place: Any = None
+    micro_steps = None
 
     def configure(self, values: dict[str, Any]) -> None:
         of_keras = {name: values.pop(name) for name in _OF_KERAS}
@@ -152,7 +153,8 @@ class Face(SavedByName, Rule, _Optimizer):
     def _distributed_apply_gradients_fn(self, distribution: Any, grads_and_vars: Any, **kwargs: Any) -> Any:
         """The last part of Keras' `apply_gradients`, after the sum over the replicas."""
         gradients, variables = zip(*grads_and_vars)
-        self.check_state()
+        if self.has_foreign_state:
+            self.refuse_foreign_state()
         self._place.begin(distribution)
         layers = [self._place.layer(self._var_key(variable), variable.name) for variable in variables]
         for layer, gradient in zip(layers, gradients):

@@ -56,7 +56,7 @@ class SavedByName:
     named_state: NamedState
     variables: Any
     _place: Any
-    _has_foreign_state = False
+    has_foreign_state = False
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         if save_type == "checkpoint":
@@ -66,7 +66,7 @@ class SavedByName:
     def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
         # Keras' own optimizers have their state under '_variables'. The base class' constructor calls this too.
         if "named_state" in vars(self) and name in ("_variables", "named_state"):
-            self._has_foreign_state = name == "_variables"
+            self.has_foreign_state = name == "_variables"
         return super()._lookup_dependency(name, *args, **kwargs)  # type: ignore[misc]
 
     def load_own_variables(self, store: Any) -> None:
@@ -79,14 +79,13 @@ class SavedByName:
         self._check_that_state_is_here()
         super().save_own_variables(store)  # type: ignore[misc]
 
-    def check_state(self) -> None:
-        """Raises ValueError where a checkpoint of another optimizer was restored into this one."""
-        if self._has_foreign_state:
-            raise ValueError(
-                f"The checkpoint that was restored into this {type(self).__name__} holds the state of another "
-                "optimizer: nothing of it was taken. To start afresh, leave the optimizer out: "
-                "tf.train.Checkpoint(model=model)."
-            )
+    def refuse_foreign_state(self) -> None:
+        """Raises ValueError: a checkpoint of another optimizer was restored into this one."""
+        raise ValueError(
+            f"The checkpoint that was restored into this {type(self).__name__} holds the state of another "
+            "optimizer: nothing of it was taken. To start afresh, leave the optimizer out: "
+            "tf.train.Checkpoint(model=model)."
+        )
 
     def _check_that_state_is_here(self) -> None:
         if self._place.is_in_other_processes:

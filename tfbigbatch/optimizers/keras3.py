@@ -29,6 +29,8 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
 if TYPE_CHECKING:
     # Keras has no types: of an unknown base class a type checker would accept any argument.
     class _Optimizer:
+        _place: Any
+
         def build(self, variables: Any) -> None: ...
         def get_config(self) -> dict[str, Any]: ...
         def _overwrite_variables_directly_with_gradients(self, grads: Any, vars: Any) -> Any: ...
@@ -58,9 +60,8 @@ class _Face(Rule, _Optimizer):
 
     loss_scale_factor: float | None = hyper(declared.optional(declared.positive), "as in Keras.", default=None)
 
-    _place: Any = None
     # Counts micro-batches; None without accumulation.
-    micro_steps: Any = None
+    micro_steps = None
 
     def configure(self, values: dict[str, Any]) -> None:
         of_keras = {name: values.pop(name) for name in _OF_KERAS}
@@ -234,7 +235,8 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
             # AutoGraph has nothing to rewrite here, and would take a third of the time of a first step to find out.
             @tf.autograph.experimental.do_not_convert
             def merged(strategy: tf.distribute.Strategy, gradients: Sequence[Any]) -> None:
-                self.check_state()
+                if self.has_foreign_state:
+                    self.refuse_foreign_state()
                 self._place.begin(strategy)
                 for layer, gradient in zip(layers, gradients):
                     self.check_gradient(layer, strategy.experimental_local_results(gradient)[0])

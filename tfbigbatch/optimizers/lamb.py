@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from tfbigbatch.optimizers import declared
 from tfbigbatch.optimizers.declared import Changing, Group, hyper
@@ -65,6 +66,16 @@ class LAMB(AdaptedRule):
         ratio = lamb_ratio(weight, update, self.trust_ratio_bounds) if layer.adapt else ops.ones_like(now.number)
         return weight - now.learning_rate * ratio * update, (m, v), ratio
 
+    @property
+    def scales_gradients(self) -> bool:
+        return self.pre_normalize or super().scales_gradients
+
+    def clip_factor(self, norm: Tensor) -> Tensor:
+        if not self.pre_normalize:
+            return super().clip_factor(norm)
+        ops = of(norm)
+        return ops.where(norm > 0.0, 1.0 / ops.where(norm > 0.0, norm, 1.0), 1.0)
+
     def kernel(self) -> str | None:
         # Adam's kernel divides by sqrt(v) + epsilon, and has no guard for 0 / 0.
         return "lamb" if self.epsilon > 0.0 else None
@@ -77,6 +88,7 @@ class Vectors(Group):
     """
 
     word = "step"
+    _rule: ClassVar[LAMB]
 
     step: str = hyper(declared.one_of("adam", "lamb"), "'adam' or 'lamb'", default="adam")
     learning_rate_ratio: float = hyper(declared.positive, "their learning rate over `learning_rate`", default=1.0)
@@ -84,9 +96,12 @@ class Vectors(Group):
     beta_2: float = hyper(declared.fraction, "decay of the second moment", default=0.99)
     epsilon: float = hyper(declared.not_negative, "added to the root of the second moment", default=1e-8)
 
+    def configure(self, values: dict[str, Any]) -> None:
+        super().configure(values)
+        vars(self)["_rule"] = LAMB(beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon)
+
     def for_entries(self, layer: Layer, now: Now) -> tuple[Rule, Layer, Now]:
         """The rule of such a variable, and what to tell it."""
-        rule = LAMB(beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon)
         adapt = layer.adapt and self.step == "lamb"
         learning_rate = self.learning_rate_ratio * now.learning_rate
-        return rule, dataclasses.replace(layer, adapt=adapt), now._replace(learning_rate=learning_rate)
+        return self._rule, dataclasses.replace(layer, adapt=adapt), now._replace(learning_rate=learning_rate)

@@ -190,10 +190,8 @@ class Rule(Declared):
 
     # Names of the state variables of a layer, in the order of `slots`.
     slot_names: ClassVar[tuple[str, ...]] = ()
-    # Divide all gradients by their global norm first.
-    pre_normalize: bool = False
     # Set by Adasum and LocalSteps: each replica has gradients of its own, and clips by their norm.
-    replicas_differ: bool = False
+    replicas_differ: ClassVar[bool] = False
 
     @property
     def is_built(self) -> bool:
@@ -280,14 +278,11 @@ class Rule(Declared):
     @property
     def scales_gradients(self) -> bool:
         """True if all gradients are multiplied by one factor."""
-        return bool(self.pre_normalize or self.global_clipnorm)
+        return bool(self.global_clipnorm)
 
     def clip_factor(self, norm: Tensor) -> Tensor:
-        """The factor of all gradients, for clipping or pre-normalisation, by their global norm."""
-        ops = of(norm)
-        if self.pre_normalize:
-            return ops.where(norm > 0.0, 1.0 / ops.where(norm > 0.0, norm, 1.0), 1.0)
-        limit = self.global_clipnorm
+        """The factor of all gradients, by their global norm."""
+        ops, limit = of(norm), self.global_clipnorm
         assert limit is not None
         # A gradient that is not finite makes all weights so, where it is noticed, rather than being scaled to zero.
         return limit / ops.maximum(norm, limit) + (norm - norm)
