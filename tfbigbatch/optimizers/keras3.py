@@ -16,7 +16,7 @@ import keras
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import adamw, declared, lamb, lars, muon, shampoo
 from tfbigbatch.optimizers.declared import DESCRIPTION, check_schedules, hyper
-from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule, build_layers, state_of
+from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule
 from tfbigbatch.optimizers.step import Pure, step
 
 if TYPE_CHECKING or keras.config.backend() == "tensorflow":
@@ -24,7 +24,7 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
 
     from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
     from tfbigbatch.optimizers.sharing import one_device
-    from tfbigbatch.optimizers.tensorflow import OnReplicas
+    from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
 
 if TYPE_CHECKING:
     # Keras has no types: of an unknown base class a type checker would accept any argument.
@@ -79,6 +79,31 @@ class _Face(Rule, _Optimizer):
     @property
     def is_built(self) -> bool:
         return bool(getattr(self, "built", False))
+
+    def build(self, variables: Sequence[Any]) -> None:
+        """Makes the state of all variables; later calls change nothing."""
+        if self.built:
+            return
+        super().build(variables)
+        overwritten = [each for each in variables if self._overwrite_variable_with_gradient(each)]
+        trained = [each for each in variables if not self._overwrite_variable_with_gradient(each)]
+        paths = [getattr(each, "path", each.name.split(":")[0]) for each in trained]
+        tensors = [_tensor_variable(each) for each in trained]
+        may_decay = [self._use_weight_decay(each) for each in trained]
+        self._place.positions = {self._var_key(each): index for index, each in enumerate(trained)}
+        state = self._place.build(tensors, paths, may_decay, self._new_state)
+        averages, largest = [], []
+        if self.use_ema:
+            averages = [_tensor_variable(each) for each in self._model_variables_moving_average if each is not None]
+            for layer, average in zip(self._place.layers, averages):
+                layer.average = average
+        if self.accumulates:
+            largest = [self._new_state(_tensor_variable(each), "largest", each.shape) for each in overwritten]
+            self._largest = dict(zip(map(self._var_key, overwritten), largest))
+        self._keep(paths, state, average=(paths, averages), largest=([each.path for each in overwritten], largest))
+
+    def _keep(self, paths: Sequence[str], state: Any, **others: tuple[Sequence[str], Sequence[Any]]) -> None:
+        """Takes the state for checkpoints of TensorFlow: none here."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Refused: a step is of all layers."""
@@ -175,42 +200,19 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
             self._place = OnReplicas(self, self.micro_steps, _tensor_variable(self._iterations))
             self.named_state = NamedState(type(self).__name__, iterations=_tensor_variable(self._iterations), **named)
 
-        def build(self, variables: Sequence[Any]) -> None:
-            """Makes the state of all variables; later calls change nothing."""
-            if self.built:
-                return
-            super().build(variables)
-            overwritten = [each for each in variables if self._overwrite_variable_with_gradient(each)]
-            trained = [each for each in variables if not self._overwrite_variable_with_gradient(each)]
-            paths = [getattr(each, "path", each.name.split(":")[0]) for each in trained]
-            tensors = [_tensor_variable(each) for each in trained]
-            may_decay = [self._use_weight_decay(each) for each in tensors]
-            self._place.positions = {self._var_key(each): index for index, each in enumerate(tensors)}
-            self.named_state.add_layers(paths, self._place.build(tensors, paths, may_decay, self._new_state))
-            if self.use_ema:
-                averages = [_tensor_variable(each) for each in self._model_variables_moving_average if each is not None]
-                self.named_state.add_others("average", paths, averages)
-                for layer, average in zip(self._place.layers, averages):
-                    layer.average = average
-            if self.accumulates:
-                largest = [self._new_state(_tensor_variable(each), "largest") for each in overwritten]
-                self.named_state.add_others("largest", [each.path for each in overwritten], largest)
-                self._largest = dict(zip(map(self._var_key, overwritten), largest))
+        def _keep(self, paths: Sequence[str], state: Any, **others: tuple[Sequence[str], Sequence[Any]]) -> None:
+            self.named_state.add_layers(paths, state)
+            for kind, named in others.items():
+                self.named_state.add_others(kind, *named)
 
         def _new_state(
-            self,
-            variable: tf.Variable,
-            name: str,
-            shape: Sequence[int] | None = None,
-            device: str | None = None,
+            self, variable: tf.Variable, name: str, shape: Sequence[int], device: str | None = None
         ) -> tf.Variable:
             extended = self._distribution_strategy.extended
             with extended.colocate_vars_with(variable) if device is None else one_device(device):
-                # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
-                dtype = "float64" if variable.dtype == tf.float64 else "float32"
-                label = variable.name.split(":")[0].replace("/", "_")
-                shape = tuple(variable.shape if shape is None else shape)
-                return _tensor_variable(self.add_variable(shape, dtype=dtype, name=f"{label}_{name}"))
+                label = f"{variable.name.split(':')[0].replace('/', '_')}_{name}"
+                dtype = arithmetic_dtype(variable).name
+                return _tensor_variable(self.add_variable(tuple(shape), dtype=dtype, name=label))
 
         def layer_statistics(self) -> dict[str, LayerStatistics]:
             """Each layer's trust ratio and norms at the last step, by path.
@@ -285,35 +287,7 @@ else:
                 self.micro_steps = self.add_variable((), dtype="int32", name="micro_steps")
             self._place = Pure(self, self.micro_steps, self._iterations)
 
-        def build(self, variables: Sequence[Any]) -> None:
-            """Makes the state of all variables; later calls change nothing."""
-            if self.built:
-                return
-            super().build(variables)
-            trained = [each for each in variables if not self._overwrite_variable_with_gradient(each)]
-            overwritten = [each for each in variables if self._overwrite_variable_with_gradient(each)]
-            paths = [variable.path for variable in trained]
-            may_decay = [self._use_weight_decay(variable) for variable in trained]
-            self._place.positions = {self._var_key(each): index for index, each in enumerate(trained)}
-            self._place.layers, _ = build_layers(
-                self,
-                trained,
-                paths,
-                may_decay,
-                state_of(self, trained, paths),
-                lambda index, name, shape: self._new_state(trained[index], name, shape),
-            )
-            if self.use_ema:
-                for layer in self._place.layers:
-                    index = self._get_variable_index(layer.variable)
-                    layer.average = self._model_variables_moving_average[index]
-            if self.accumulates:
-                self._largest = {
-                    self._var_key(each): self._new_state(each, "largest", each.shape) for each in overwritten
-                }
-
-        def _new_state(self, variable: Any, name: str, shape: Sequence[int]) -> Any:
-            # Not the variable's own dtype: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change.
+        def _new_state(self, variable: Any, name: str, shape: Sequence[int], device: None = None) -> Any:
             layout = getattr(variable, "_layout", None) if tuple(shape) == tuple(variable.shape) else None
             label = f"{variable.path.replace('/', '_')}_{name}"
             return self.add_variable(tuple(shape), dtype=_wide(variable), layout=layout, name=label)
@@ -335,8 +309,12 @@ else:
                 gradients.append(keras.ops.cast(gradient, _wide(layer.variable)))
             step(self, self._place, layers, gradients, self._now())
 
+    def _tensor_variable(variable: Any) -> Any:
+        """What the step assigns: the variable itself."""
+        return variable
+
     def _wide(variable: Any) -> str:
-        """The dtype of a step's arithmetic."""
+        """The dtype of a step's arithmetic: as `tensorflow.arithmetic_dtype`."""
         return "float64" if keras.backend.standardize_dtype(variable.dtype) == "float64" else "float32"
 
 

@@ -15,7 +15,7 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.optimizers.rule import Layer, MatrixRule, Now, Rule, Tensor, of
+from tfbigbatch.optimizers.rule import Layer, MatrixRule, Now, Rule, Tensor, build_layers, of, state_of
 
 # By a layer's index its transformed batches.
 Transformed = Mapping[int, Any]
@@ -53,6 +53,22 @@ class Place(abc.ABC):
                 "variables before the first update, or make one optimizer for each part of the model."
             )
         return self.layers[self.positions[key]]
+
+    @abc.abstractmethod
+    def build(
+        self, variables: Sequence[Any], paths: Sequence[str], may_decay: Sequence[bool], new_state: Callable[..., Any]
+    ) -> dict[str, list[Any]]:
+        """Makes the layers, and their state.
+
+        Args:
+          variables: of the model.
+          paths: their names.
+          may_decay: False for those that Keras' own method excluded from weight decay.
+          new_state: function of (variable, name, shape, device) that makes a zero variable of the optimizer.
+
+        Returns:
+          The state for a checkpoint, by name: a list with a variable or None for each layer.
+        """
 
     @abc.abstractmethod
     def accumulate(self, layers: Sequence[Layer], gradients: Sequence[Any]) -> Sequence[Any]:
@@ -138,6 +154,15 @@ class Pure(Place):
         super().__init__(rule, micro_steps, iterations)
         # In a branch of a condition: the values of variables by their ids, which are assigned after it.
         self._values: dict[int, Tensor] | None = None
+
+    def build(
+        self, variables: Sequence[Any], paths: Sequence[str], may_decay: Sequence[bool], new_state: Callable[..., Any]
+    ) -> dict[str, list[Any]]:
+        shapes = state_of(self._rule, variables, paths)
+        self.layers, state = build_layers(
+            self._rule, variables, paths, may_decay, shapes, lambda index, *of: new_state(variables[index], *of)
+        )
+        return state
 
     def _read(self, variable: Any) -> Tensor:
         return variable.value if self._values is None else self._values[id(variable)]

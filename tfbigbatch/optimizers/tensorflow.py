@@ -85,16 +85,9 @@ class OnReplicas(Place):
         may_decay: Sequence[bool],
         new_state: Callable[..., tf.Variable],
     ) -> dict[str, list[Any]]:
-        """Makes the layers, and their state.
+        """Where layers are divided, the state of each is on the device, or in the process, of its owner.
 
-        Args:
-          variables: of the model.
-          paths: their names.
-          may_decay: False for those that Keras' own method excluded from weight decay.
-          new_state: function of (variable, name, shape, device) that makes a zero variable of the optimizer.
-
-        Returns:
-          The state for a checkpoint, by name: a list with a variable, or a `ShardedVariable`, or None, for each layer.
+        In the state for a checkpoint a `ShardedVariable` then stands for what other processes have.
         """
         self._largest = max((variable.shape.num_elements() or 0 for variable in variables), default=0)
         shapes = state_of(self._rule, variables, paths)
