@@ -279,6 +279,14 @@ class Wrapper(wrapper.Wrapper, _Delegating, tf_keras.optimizers.Optimizer):
         )
         return self.iterations
 
+    @classmethod
+    def deserialized(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None) -> Any:
+        # An HDF5 file is read in Keras' older format, which does not know optimizers of a package by `class_name`.
+        registered = tf_keras.saving.get_registered_object(config.get("registered_name"), custom_objects)
+        if registered is not None:
+            return registered.from_config(config["config"])
+        return tf_keras.optimizers.deserialize(config, custom_objects=custom_objects)
+
     lr = wrapper.Wrapper.learning_rate
 
     def set_weights(self, weights: Sequence[Any]) -> None:

@@ -68,7 +68,7 @@ def in_a_worker(strategy, directory, *cases):
     return arrays
 
 
-# Of both versions of Keras, and both outer optimizers; the others: tests/optimizers/test_local_steps.py.
+# Of both versions of Keras, and both outer optimizers; tests/optimizers has the others with replicas.
 QUICK = ["average", "delayed"]
 
 

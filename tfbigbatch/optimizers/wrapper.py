@@ -297,8 +297,12 @@ class Wrapper(Declared):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
         """A wrapper of these arguments, around an optimizer of its own."""
-        inner = cls.of_keras.saving.deserialize_keras_object(config["optimizer"], custom_objects=custom_objects)
-        return cls(**{**config, "optimizer": inner})
+        return cls(**{**config, "optimizer": cls.deserialized(config["optimizer"], custom_objects)})
+
+    @classmethod
+    def deserialized(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None) -> Any:
+        """The inner optimizer of a configuration."""
+        return cls.of_keras.saving.deserialize_keras_object(config, custom_objects=custom_objects)
 
     # ---- Attributes of the inner optimizer --------------------------------------------------------
 
