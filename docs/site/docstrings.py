@@ -1,18 +1,24 @@
-"""Docstrings that the source assigns: `__doc__ = lamb.DOCSTRING` and `__doc__ = SharpnessMixin.__doc__`."""
+"""Constructors that fields declare: the arguments of an optimizer's class for its page, as `help` shows them.
+
+Only modules that need neither TensorFlow nor Keras are imported: those of the rules, and of the wrappers' arguments.
+"""
 
 from __future__ import annotations
 
-import ast
-import inspect
+import importlib
 from typing import Any
 
 import griffe
 
-SHARED = "tfbigbatch.optimizers.options"
+# Classes of these modules declare fields.
+_DECLARING = {
+    f"tfbigbatch.optimizers.{name}"
+    for name in ("adamw", "lamb", "lars", "muon", "rule", "shampoo", "wrapper_arguments")
+}
 
 
-class AssignedDocstrings(griffe.Extension):
-    """Gives each class the docstring that its `__doc__` names."""
+class DeclaredArguments(griffe.Extension):
+    """Gives each class of declared fields its constructor, and the docstring with its arguments."""
 
     def on_package(self, *, pkg: griffe.Module, loader: griffe.GriffeLoader, **kwargs: Any) -> None:
         """Called with the whole package, so that names of other modules resolve."""
@@ -23,51 +29,32 @@ class AssignedDocstrings(griffe.Extension):
         for member in parent.members.values():
             if member.is_alias:
                 continue
-            if isinstance(member, griffe.Class) and "__doc__" in member.members:
-                member.docstring = _assigned(member)
-                del member.members["__doc__"]
+            if isinstance(member, griffe.Class):
+                _declare(member)
             if isinstance(member, griffe.Module | griffe.Class):
                 self._visit(member)
 
 
-def _assigned(cls: griffe.Class) -> griffe.Docstring:
-    """The docstring that `__doc__` of a class names.
+def _declare(cls: griffe.Class) -> None:
+    classes = [cls, *cls.mro()]
+    declaring = next((each for each in classes if each.module.path in _DECLARING), None)
+    own = getattr(importlib.import_module(declaring.module.path), declaring.name) if declaring else None
+    if not hasattr(own, "hyperparameters"):
+        return
+    from tfbigbatch.optimizers import declared
 
-    Raises:
-      ValueError: it names neither a class with a docstring nor a `DOCSTRING`.
-    """
-    name, _, attribute = str(cls.members["__doc__"].value).rpartition(".")
-    first, *rest = name.split(".")
-    origin = _target(cls.modules_collection[".".join([cls.module.resolve(first), *rest])])
-    if attribute == "__doc__" and origin.docstring:
-        text = origin.docstring.value
-    elif attribute == "DOCSTRING":
-        text = _with_shared_arguments(cls, ast.parse(str(origin.members[attribute].value), mode="eval").body)
-    else:
-        raise ValueError(
-            f"{cls.path}.__doc__ = {cls.members['__doc__'].value}; expected NAME.DOCSTRING or NAME.__doc__"
+    text = next((each.docstring.value for each in classes if each.docstring), "")
+    cls.docstring = griffe.Docstring(
+        declared.documented(text, own.hyperparameters), lineno=cls.lineno, parent=cls, parser=griffe.Parser.google
+    )
+    kinds = griffe.ParameterKind
+    parameters = [griffe.Parameter("self", kind=kinds.positional_or_keyword)] + [
+        griffe.Parameter(
+            name,
+            kind=kinds.keyword_only if each.kw_only else kinds.positional_or_keyword,
+            annotation=each.annotation,
+            default=repr(each.default),
         )
-    return griffe.Docstring(text, lineno=cls.lineno, parent=cls, parser=griffe.Parser.google)
-
-
-def _with_shared_arguments(cls: griffe.Class, call: ast.expr) -> str:
-    """What `options.with_shared_arguments` returns, by its own source; importing it would import Keras."""
-    if not isinstance(call, ast.Call):
-        raise ValueError(f"{cls.path}: its DOCSTRING is no call of with_shared_arguments.")
-    tree = ast.parse(cls.modules_collection[SHARED].filepath.read_text(encoding="utf-8"))
-    # The function, and the texts that it puts together.
-    nodes = [
-        node
-        for node in tree.body
-        if (isinstance(node, ast.FunctionDef) and node.name == "with_shared_arguments")
-        or (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant))
+        for name, each in own.hyperparameters.items()
     ]
-    names: dict[str, Any] = {}
-    exec(compile(ast.Module(nodes, []), SHARED, "exec"), names)
-    arguments = [ast.literal_eval(each) for each in call.args]
-    options = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-    return inspect.cleandoc(names["with_shared_arguments"](*arguments, **options))
-
-
-def _target(found: griffe.Object | griffe.Alias) -> Any:
-    return found.final_target if found.is_alias else found
+    cls.set_member("__init__", griffe.Function("__init__", parameters=griffe.Parameters(*parameters)))

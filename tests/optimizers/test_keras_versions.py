@@ -156,7 +156,7 @@ def test_a_model_of_the_other_keras_is_told_what_to_use(keras_version):
         small_model(keras_version).compile(optimizer=make(other, "LAMB"))
 
 
-@pytest.mark.parametrize("legacy, expected", [("1", "keras2"), ("", "keras3")])
+@pytest.mark.parametrize("legacy, expected", [("1", "keras2"), ("", "optimizers.keras3")])
 def test_the_package_gives_the_optimizers_of_the_tf_keras_in_use(legacy, expected, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
@@ -168,4 +168,4 @@ def test_the_package_gives_the_optimizers_of_the_tf_keras_in_use(legacy, expecte
     )
     outcome = preloaded.run(str(program), TF_USE_LEGACY_KERAS=legacy)
     assert outcome.returncode == 0, outcome.stderr[-3000:]
-    assert outcome.stdout.split()[-1] == f"tfbigbatch.optimizers.{expected}"
+    assert outcome.stdout.split()[-1] == f"tfbigbatch.{expected}"

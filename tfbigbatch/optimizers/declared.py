@@ -101,7 +101,7 @@ class Declared:
         cls._text = str(vars(cls).get("__doc__") or cls._text)
         if "__init__" not in vars(cls) and found:
             cls.__init__ = _constructor(cls.hyperparameters)  # type: ignore[method-assign]
-            cls.__doc__ = _documented(cls._text, cls.hyperparameters)
+            cls.__doc__ = documented(cls._text, cls.hyperparameters)
 
     _text: ClassVar[str] = ""
 
@@ -136,7 +136,7 @@ def _constructor(hyperparameters: Mapping[str, Hyperparameter]) -> Callable[...,
     return __init__
 
 
-def _documented(text: str, hyperparameters: Mapping[str, Hyperparameter]) -> str:
+def documented(text: str, hyperparameters: Mapping[str, Hyperparameter]) -> str:
     """A docstring with the arguments before its 'Raises:', or at its end."""
     text, _, raises = inspect.cleandoc(text).partition("\n\nRaises:\n")
     lines = [
