@@ -87,16 +87,13 @@ class Recorder:
         found: set[str] = set()
         waiting = [file]
         while waiting:
-            tree = ast.parse(pathlib.Path(self._folder, waiting.pop()).read_text(encoding="utf-8"))
-            for each in ast.walk(tree):
+            for each in ast.walk(ast.parse(pathlib.Path(self._folder, waiting.pop()).read_text(encoding="utf-8"))):
                 names = [alias.name for alias in each.names] if isinstance(each, (ast.Import, ast.ImportFrom)) else []
                 if isinstance(each, ast.ImportFrom):
                     names = [str(each.module), *(f"{each.module}.{name}" for name in names)]
-                for name in names:
-                    path = f"{name.removeprefix(self._package).replace('.', os.sep)}.py"
-                    if path not in found and os.path.isfile(os.path.join(self._folder, path)):
-                        found.add(path)
-                        waiting.append(path)
+                paths = {f"{name.removeprefix(self._package).replace('.', os.sep)}.py" for name in names} - found
+                waiting += [path for path in paths if os.path.isfile(os.path.join(self._folder, path))]
+                found |= paths
         return found
 
     def _file(self, frame: types.FrameType) -> str | None:

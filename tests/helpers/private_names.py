@@ -7,10 +7,10 @@ versions that are installed, and for names in the package that are missing here.
 # By class; the state of an instance counts as its class'.
 CLASSES = {
     "keras.optimizers.Optimizer": (
-        "_backend_apply_gradients _get_current_learning_rate _get_variable_index _iterations _learning_rate "
+        "_backend_apply_gradients _get_current_learning_rate _iterations _learning_rate "
         "_model_variables_moving_average _overwrite_model_variables_with_average_value "
         "_overwrite_variable_with_gradient _overwrite_variables_directly_with_gradients _trainable_variables "
-        "_update_model_variables_moving_average _use_weight_decay "
+        "_use_weight_decay "
         # On TensorFlow alone.
         "_all_reduce_sum_gradients _distribution_strategy _lookup_dependency _trackable_children _var_key"
     ),
@@ -22,7 +22,7 @@ CLASSES = {
         "_apply_weight_decay _build_learning_rate _built _clip_gradients _distributed_apply_gradients_fn "
         "_distribution_strategy _index_dict _iterations _learning_rate _lookup_dependency "
         "_model_variables_moving_average _overwrite_model_variables_with_average_value _serialize_hyperparameter "
-        "_trackable_children _update_model_variables_moving_average _use_weight_decay _var_key _variables"
+        "_trackable_children _use_weight_decay _var_key _variables"
     ),
     "tf_keras.optimizers.legacy.Optimizer": "_create_all_weights",
     "tf_keras.Model": (
