@@ -11,18 +11,16 @@ options, on the tiny network of `variables.py`, as a compiled step has it: `appl
   that a function hands to `tf.cond` or `merge_call`, which call it at once, is called by that function, and a method
   that Keras calls by the function that called Keras.
 - The files are in the order of their first calls. A call goes back up where the callee's file comes before the
-  caller's, unless it is one that the caller is built on: its file imports the other, or the function was an argument of
-  the caller's. A function that calls its own file does not go up, whether or not TensorFlow lies between.
+  caller's, unless it is one that the caller is built on: its file imports a name of the other, or the function was an
+  argument of the caller's. A function that calls its own file does not go up, whether or not TensorFlow lies between.
 """
 
 from __future__ import annotations
 
-import ast
 import collections
 import inspect
 import json
 import os
-import pathlib
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -44,7 +42,6 @@ class Recorder:
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "")
-        self._package = f"{os.path.basename(folder)}."
         self._calls: collections.Counter[tuple[str, str, int]] = collections.Counter()
         self._edges: collections.Counter[tuple[str, str]] = collections.Counter()
         self._resumed: set[types.FrameType] = set()
@@ -59,12 +56,7 @@ class Recorder:
         finally:
             sys.setprofile(None)
         files = list(dict.fromkeys(file for file, _, _ in self._calls))
-        below = {file: self._imported(file) for file in files}
-        up = [
-            [caller, callee, calls]
-            for (caller, callee), calls in self._edges.items()
-            if files.index(callee) < files.index(caller) and callee not in below[caller]
-        ]
+        up = [[*edge, calls] for edge, calls in self._edges.items() if files.index(edge[1]) < files.index(edge[0])]
         return {"functions": [[file, name, calls] for (file, name, _), calls in self._calls.items()], "up": up}
 
     def _event(self, frame: types.FrameType, event: str, argument: object) -> None:
@@ -79,22 +71,10 @@ class Recorder:
             self._resumed.add(frame)
         self._calls[file, code.co_qualname.replace(".<locals>", ""), code.co_firstlineno] += 1
         caller = next(filter(self._file, above), None)
-        if caller is not None and not any(_code(each) is code for each in caller.f_locals.values()):
+        if caller is None or any(_code(each) is code for each in caller.f_locals.values()):
+            return
+        if not any(_module_file(each) == code.co_filename for each in caller.f_globals.values()):
             self._edges[str(self._file(caller)), file] += 1
-
-    def _imported(self, file: str) -> set[str]:
-        """The files that a file's module imports, directly or not."""
-        found: set[str] = set()
-        waiting = [file]
-        while waiting:
-            for each in ast.walk(ast.parse(pathlib.Path(self._folder, waiting.pop()).read_text(encoding="utf-8"))):
-                names = [alias.name for alias in each.names] if isinstance(each, (ast.Import, ast.ImportFrom)) else []
-                if isinstance(each, ast.ImportFrom):
-                    names = [str(each.module), *(f"{each.module}.{name}" for name in names)]
-                paths = {f"{name.removeprefix(self._package).replace('.', os.sep)}.py" for name in names} - found
-                waiting += [path for path in paths if os.path.isfile(os.path.join(self._folder, path))]
-                found |= paths
-        return found
 
     def _file(self, frame: types.FrameType) -> str | None:
         path = frame.f_code.co_filename
@@ -104,6 +84,12 @@ class Recorder:
 def _code(value: object) -> types.CodeType | None:
     """The code of a function, or of a method."""
     return getattr(getattr(value, "__func__", value), "__code__", None)
+
+
+def _module_file(value: object) -> str | None:
+    """The file of a module, or of the module that a function or class is of."""
+    module = value if isinstance(value, types.ModuleType) else sys.modules.get(str(getattr(value, "__module__", "")))
+    return getattr(module, "__file__", None)
 
 
 def _above(frame: types.FrameType) -> Iterator[types.FrameType]:
