@@ -60,8 +60,9 @@ class Face(SavedByName, Rule, _Optimizer):
 
     def configure(self, values: dict[str, Any]) -> None:
         of_keras = {name: values.pop(name) for name in _OF_KERAS}
-        name, learning_rate = values.pop("name") or type(self).__name__, values.pop("learning_rate")
-        check_schedules(name, _Schedule, learning_rate=learning_rate, weight_decay=values["weight_decay"])
+        label, learning_rate = type(self).__name__, values.pop("learning_rate")
+        name = values.pop("name") or label
+        check_schedules(label, _Schedule, learning_rate=learning_rate, weight_decay=values["weight_decay"])
         # The base class would apply the decay by itself, outside the trust ratio.
         tf_keras.optimizers.Optimizer.__init__(self, name=name, weight_decay=None, **of_keras)
         super().configure(values)

@@ -65,10 +65,12 @@ class _Face(Rule, _Optimizer):
 
     def configure(self, values: dict[str, Any]) -> None:
         of_keras = {name: values.pop(name) for name in _OF_KERAS}
-        name, learning_rate = values.pop("name") or type(self).__name__, values.pop("learning_rate")
-        check_schedules(name, _Schedule, learning_rate=learning_rate, weight_decay=values["weight_decay"])
+        label, name, learning_rate = type(self).__name__, values.pop("name"), values.pop("learning_rate")
+        check_schedules(label, _Schedule, learning_rate=learning_rate, weight_decay=values["weight_decay"])
         # The base class would apply the decay by itself, outside the trust ratio.
-        keras.optimizers.Optimizer.__init__(self, learning_rate=learning_rate, name=name, weight_decay=None, **of_keras)
+        keras.optimizers.Optimizer.__init__(
+            self, learning_rate=learning_rate, name=label if name == "" else name, weight_decay=None, **of_keras
+        )
         super().configure(values)
         # Of variables that a step overwrites with their gradients, by their keys, where it accumulates.
         self._largest: dict[Any, Any] = {}
