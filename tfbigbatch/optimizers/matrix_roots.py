@@ -2,13 +2,14 @@
 
 Every function takes and returns tensors [k, n, n] of float32 or float64 and keeps no state. Two methods: the coupled
 Newton iteration, of matrix products alone and so the one for accelerators (Higham, Functions of Matrices, 2008,
-equation 7.18; Anil et al. 2020, arXiv:2002.09018, section 5), and the eigendecomposition.
+equation 7.18; Anil et al. 2020, arXiv:2002.09018, section 5), and the eigendecomposition. Products are of full float32:
+in less, the iteration does not converge.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import Any, NamedTuple
+import math
+from typing import NamedTuple
 
 from tfbigbatch.optimizers.rule import Tensor, of
 
@@ -52,87 +53,58 @@ def inverse_roots(matrices: Tensor, p: int, *, epsilon: float, method: str | Non
     ops = of(matrices)
     faster = "eigh" if ops.has_fast_decompositions() else "newton"
     method = method or faster
-    if ops.is_part_of_one_program():
-        return _inverse_roots(matrices, p, epsilon, method)
-    return _inverse_roots_traced(matrices, p, epsilon, method, jit_compile=method == faster == "newton")
-
-
-def _inverse_roots_traced(matrices: Tensor, p: int, epsilon: float, method: str, *, jit_compile: bool) -> Roots:
-    """`_inverse_roots` of TensorFlow's tensors by a function of its own."""
-    import tensorflow as tf
-
-    roots, residuals = _traced(matrices.shape[-1], matrices.dtype, p, epsilon, method, jit_compile)(matrices)
-    return Roots(tf.ensure_shape(roots, matrices.shape), tf.ensure_shape(residuals, matrices.shape[:1]))
-
-
-@functools.cache
-def _traced(size: int, dtype: Any, p: int, epsilon: float, method: str, jit_compile: bool) -> Any:
-    """`_inverse_roots` as a function that is traced once for all stacks of a size: a model has hundreds.
-
-    Compiled by XLA for a GPU, where the products cannot be had in full float32 otherwise.
-    """
-    import tensorflow as tf
-
-    return tf.function(
-        lambda matrices: _inverse_roots(matrices, p, epsilon, method),
-        input_signature=[tf.TensorSpec([None, size, size], dtype)],
-        jit_compile=jit_compile,
-        autograph=False,
-    )
+    # By XLA on a GPU, where the products cannot be had in full float32 otherwise.
+    return ops.apart(_inverse_roots, matrices, p, epsilon, method, jit_compile=method == faster == "newton")
 
 
 def _inverse_roots(matrices: Tensor, p: int, epsilon: float, method: str) -> Roots:
-    ops = of(matrices)
-    largest_entry = ops.reduce_max(ops.absolute(matrices), axis=(1, 2), keepdims=True)
-    scale = ops.where(largest_entry > 0.0, largest_entry, ops.ones_like(largest_entry))
-    is_finite = ops.is_finite(largest_entry)
+    ops, one = of(matrices), _identity(matrices)
+    largest_entry = ops.max(ops.abs(matrices), axis=(1, 2), keepdims=True)
+    scale = ops.where(largest_entry > 0.0, largest_entry, 1.0)
+    is_finite = ops.isfinite(largest_entry)
     # The decomposition raises an error for NaN.
-    normalized = ops.where(is_finite, matrices / scale, _identity(matrices))
+    matrices = ops.where(is_finite, matrices / scale, one)
     if method == "eigh":
-        damped, roots = _decomposed(normalized, p, epsilon)
+        values, vectors = ops.eigh(matrices)
+        largest = values[:, -1]
     else:
-        damped = damp(normalized, largest_eigenvalue(normalized), epsilon)
-        roots = coupled_newton(damped, p)
-    nan = ops.constant(float("nan"), matrices.dtype)
+        largest = _largest_eigenvalue(matrices)
+    damping = epsilon * ops.where(largest > 0.0, largest, 1.0)
+    damped = matrices + damping[:, None, None] * one
+    if method == "eigh":
+        # Rounding leaves small eigenvalues below zero.
+        powers = (ops.maximum(values, 0.0) + damping[:, None]) ** (-1.0 / p)
+        roots = ops.precise_matmul(vectors * powers[:, None], ops.matrix_transpose(vectors))
+    else:
+        roots = _coupled_newton(damped, p)
     return Roots(
-        ops.where(is_finite, roots * scale ** (-1.0 / p), nan),
-        ops.where(is_finite[:, 0, 0], residual(damped, roots, p), nan),
+        ops.where(is_finite, roots * scale ** (-1.0 / p), math.nan),
+        ops.where(is_finite[:, 0, 0], _residual(damped, roots, p), math.nan),
     )
 
 
-def damp(matrices: Tensor, eigenvalue: Tensor, epsilon: float) -> Tensor:
-    """M + epsilon lambda_max I with the largest eigenvalues [k]; M + epsilon I where that is zero."""
-    ops = of(matrices)
-    scale = ops.where(eigenvalue > 0.0, eigenvalue, ops.ones_like(eigenvalue))
-    return matrices + epsilon * scale[:, None, None] * _identity(matrices)
-
-
-def largest_eigenvalue(matrices: Tensor) -> Tensor:
+def _largest_eigenvalue(matrices: Tensor) -> Tensor:
     """The largest eigenvalue of each matrix, [k], by power iteration."""
     ops, size = of(matrices), matrices.shape[-1]
-    count = ops.shape(matrices)[0]
     # A fixed start, so that all replicas agree; its entries follow no pattern that an eigenvector is likely to have.
-    start = ops.cos(ops.arange(1, size + 1, matrices.dtype) ** 2)[:, None]
-    vectors = ops.broadcast_to(start / ops.euclidean_norm(start), [count, size, 1])
-    values = ops.zeros([count], matrices.dtype)
+    start = ops.cos(ops.arange(1, size + 1, dtype=matrices.dtype) ** 2)[:, None]
+    vectors = start / ops.norm(start) * ops.ones_like(matrices[:, :, :1])
+    values = ops.zeros_like(matrices[:, 0, 0])
 
     def is_unfinished(index: Tensor, vectors: Tensor, values: Tensor, change: Tensor) -> Tensor:
-        moves = ops.reduce_any(change > _EIGENVALUE_TOLERANCE * values)
+        moves = ops.any(change > _EIGENVALUE_TOLERANCE * values)
         return ops.logical_and(index < _MOST_POWER_ITERATIONS, ops.logical_or(index < 2, moves))
 
-    def iterate(
-        index: Tensor, vectors: Tensor, values: Tensor, change: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        products = product(matrices, vectors)
-        new_values = ops.reduce_sum(vectors * products, axis=(1, 2))
-        lengths = ops.euclidean_norm(products, axis=(1, 2), keepdims=True)
-        return index + 1, ops.divide_no_nan(products, lengths), new_values, ops.absolute(new_values - values)
+    def iterate(index: Tensor, vectors: Tensor, values: Tensor, change: Tensor) -> tuple[Tensor, ...]:
+        products = ops.precise_matmul(matrices, vectors)
+        new_values = ops.sum(vectors * products, axis=(1, 2))
+        lengths = ops.norm(products, axis=(1, 2), keepdims=True)
+        return index + 1, ops.divide_no_nan(products, lengths), new_values, ops.abs(new_values - values)
 
-    state = (ops.constant(0, "int32"), vectors, values, values)
-    return ops.while_loop(is_unfinished, iterate, state)[2]
+    return ops.while_loop(is_unfinished, iterate, (0, vectors, values, values))[2]
 
 
-def coupled_newton(matrices: Tensor, p: int) -> Tensor:
+def _coupled_newton(matrices: Tensor, p: int) -> Tensor:
     """M^(-1/p) of positive definite matrices by the coupled Newton iteration.
 
     X and N begin as z^(1/p) I and z M, with z such that the eigenvalues of N lie in (0, (p + 1) / 2]. Then, until N is
@@ -144,40 +116,38 @@ def coupled_newton(matrices: Tensor, p: int) -> Tensor:
       p: 1 or more.
     """
     ops, one = of(matrices), _identity(matrices)
-    norms = ops.euclidean_norm(matrices, axis=(1, 2), keepdims=True)
+    norms = ops.norm(matrices, axis=(1, 2), keepdims=True)
     z = (p + 1.0) / (2.0 * norms)
     roots, coupled = one * z ** (1.0 / p), matrices * z
     error = _distance_from_identity(coupled)
-    largest = ops.ones_like(error) * max(_LARGEST_ERROR, (p + 1.0) / 2.0)
+    largest = max(_LARGEST_ERROR, (p + 1.0) / 2.0)
 
     def is_unfinished(index: Tensor, *state: Tensor) -> Tensor:
-        return ops.logical_and(index < _MOST_ITERATIONS, ops.reduce_any(state[-1]))
+        return ops.logical_and(index < _MOST_ITERATIONS, ops.any(state[-1]))
 
     def iterate(index: Tensor, roots: Tensor, coupled: Tensor, error: Tensor, runs: Tensor) -> tuple[Tensor, ...]:
         step = ((p + 1.0) * one - coupled) / p
-        new_coupled = product(_power(step, p), coupled)
+        new_coupled = ops.precise_matmul(_power(step, p), coupled)
         new_error = _distance_from_identity(new_coupled)
         allowed = ops.where(error < _SMALL_ERROR, _ALLOWED_RISE * error, largest)
         runs = ops.logical_and(runs, new_error < allowed)
         taken = runs[:, None, None]
-        roots = ops.where(taken, product(roots, step), roots)
+        roots = ops.where(taken, ops.precise_matmul(roots, step), roots)
         coupled = ops.where(taken, new_coupled, coupled)
         error = ops.where(runs, new_error, error)
         return index + 1, roots, coupled, error, ops.logical_and(runs, error > _TOLERANCE)
 
-    state = (ops.constant(0, "int32"), roots, coupled, error, error > _TOLERANCE)
-    return ops.while_loop(is_unfinished, iterate, state)[1]
+    return ops.while_loop(is_unfinished, iterate, (0, roots, coupled, error, error > _TOLERANCE))[1]
 
 
-def residual(matrices: Tensor, roots: Tensor, p: int) -> Tensor:
+def _residual(matrices: Tensor, roots: Tensor, p: int) -> Tensor:
     """The largest entry of |X^a M X^b - I|, [k], with a + b = p and the two as near as can be.
 
     Of the root itself, where the iteration's own error is of a matrix that rounding lets drift from it. In two halves,
     since X^p M multiplies the rounding of X by more.
     """
-    left, right = _power(roots, p // 2) if p > 1 else None, _power(roots, p - p // 2)
-    products = product(matrices, right)
-    return _distance_from_identity(products if left is None else product(left, products))
+    products = of(roots).precise_matmul(matrices, _power(roots, p - p // 2))
+    return _distance_from_identity(of(roots).precise_matmul(_power(roots, p // 2), products) if p > 1 else products)
 
 
 def flops(size: int, p: int) -> float:
@@ -186,35 +156,19 @@ def flops(size: int, p: int) -> float:
     return 20 * products * 2.0 * size**3
 
 
-def _decomposed(matrices: Tensor, p: int, epsilon: float) -> tuple[Tensor, Tensor]:
-    """The damped matrices and their inverse roots, by eigendecomposition."""
-    ops = of(matrices)
-    values, vectors = ops.eigh(matrices)
-    damped = damp(matrices, values[:, -1], epsilon)
-    largest = ops.where(values[:, -1:] > 0.0, values[:, -1:], ops.ones_like(values[:, -1:]))
-    # Rounding leaves small eigenvalues below zero.
-    powers = (ops.maximum(values, 0.0) + epsilon * largest) ** (-1.0 / p)
-    return damped, product(vectors * powers[:, None], ops.matrix_transpose(vectors))
-
-
-def product(left: Tensor, right: Tensor) -> Tensor:
-    """Matrix products [k, a, b] x [k, b, c] in full float32: in less, the iteration does not converge."""
-    return of(left).precise_matmul(left, right)
-
-
 def _power(matrices: Tensor, p: int) -> Tensor:
     """M^p by repeated squaring, for p of 1 or more."""
     if p == 1:
         return matrices
-    half = _power(matrices, p // 2)
-    squared = product(half, half)
-    return product(squared, matrices) if p % 2 else squared
+    ops, half = of(matrices), _power(matrices, p // 2)
+    squared = ops.precise_matmul(half, half)
+    return ops.precise_matmul(squared, matrices) if p % 2 else squared
 
 
 def _distance_from_identity(matrices: Tensor) -> Tensor:
     ops = of(matrices)
-    return ops.reduce_max(ops.absolute(matrices - _identity(matrices)), axis=(1, 2))
+    return ops.max(ops.abs(matrices - _identity(matrices)), axis=(1, 2))
 
 
 def _identity(matrices: Tensor) -> Tensor:
-    return of(matrices).identity(matrices.shape[-1], matrices.dtype)
+    return of(matrices).eye(matrices.shape[-1], dtype=matrices.dtype)

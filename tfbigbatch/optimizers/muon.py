@@ -112,8 +112,7 @@ class Muon(MatrixRule):
     def transform(self, batch: Tensor) -> Tensor:
         steps = orthogonalization.coefficients(self.newton_schulz.coefficients, self.newton_schulz.steps)
         # BERT-base has 73 matrices of three shapes.
-        newton_schulz = of(batch).traced_by_shape(orthogonalization.newton_schulz)
-        return newton_schulz(batch, steps, self.newton_schulz.product_dtype)
+        return of(batch).apart(orthogonalization.newton_schulz, batch, steps, self.newton_schulz.product_dtype)
 
     def transform_flops(self, rows: int, columns: int) -> float:
         return orthogonalization.flops(rows, columns, self.newton_schulz.steps, self.newton_schulz.product_dtype)
@@ -176,10 +175,7 @@ def _normalized_outputs(matrices: Tensor, second_moment: Tensor, beta: float) ->
       (matrices, second_moment) after the step.
     """
     ops = of(matrices)
-    second_moment = beta * second_moment + (1.0 - beta) * ops.reduce_mean(ops.square(matrices), axis=1)
+    second_moment = beta * second_moment + (1.0 - beta) * ops.mean(ops.square(matrices), axis=1)
     divided = matrices / (ops.sqrt(second_moment)[:, None] + 1e-8)
-
-    def norms(tensor: Tensor) -> Tensor:
-        return ops.sqrt(ops.reduce_sum(ops.square(tensor), axis=(1, 2), keepdims=True))
-
-    return divided * ops.divide_no_nan(norms(matrices), norms(divided)), second_moment
+    before, after = (ops.norm(each, axis=(1, 2), keepdims=True) for each in (matrices, divided))
+    return divided * ops.divide_no_nan(before, after), second_moment

@@ -1,4 +1,4 @@
-"""The functions of `ops.of` for TensorFlow's tensors."""
+"""The functions of `rule.of` for TensorFlow's tensors: its own, by the names of `keras.ops`."""
 
 from __future__ import annotations
 
@@ -14,71 +14,35 @@ from tfbigbatch.optimizers.tensorflow import compiled_by_xla
 # Of whole numbers.
 INTEGER = "int64"
 
-absolute = tf.abs
-broadcast_to = tf.broadcast_to
-cast = tf.cast
-clip_by_norm = tf.clip_by_norm
-clip_by_value = tf.clip_by_value
-concat = tf.concat
-cond = tf.cond
-constant = tf.constant
-cos = tf.cos
-diag_part = tf.linalg.diag_part
+any = tf.reduce_any
+arange = tf.range
+clip = tf.clip_by_value
+concatenate = tf.concat
 divide_no_nan = tf.math.divide_no_nan
 eigh = tf.linalg.eigh
-einsum = tf.einsum
-euclidean_norm = tf.norm
 expm1 = tf.math.expm1
-floormod = tf.math.floormod
-is_finite = tf.math.is_finite
-is_part_of_one_program = compiled_by_xla
-logical_and = tf.logical_and
-logical_not = tf.logical_not
-logical_or = tf.logical_or
-matmul = tf.matmul
+isfinite = tf.math.is_finite
 matrix_transpose = tf.linalg.matrix_transpose
-maximum = tf.maximum
-minimum = tf.minimum
-ones = tf.ones
-ones_like = tf.ones_like
-pad = tf.pad
-reduce_any = tf.reduce_any
-reduce_max = tf.reduce_max
-reduce_mean = tf.reduce_mean
-reduce_sum = tf.reduce_sum
-reshape = tf.reshape
-set_diag = tf.linalg.set_diag
-shape = tf.shape
-sqrt = tf.sqrt
-square = tf.square
+max = tf.reduce_max
+mean = tf.reduce_mean
+mod = tf.math.floormod
+sum = tf.reduce_sum
 trace = tf.linalg.trace
-transpose = tf.transpose
-where = tf.where
-zeros = tf.zeros
-zeros_like = tf.zeros_like
 
 
-def dtype_name(tensor: tf.Tensor) -> str:
-    """Such as 'float32'."""
-    return tensor.dtype.name
+def __getattr__(name: str) -> Any:
+    """Every other name is the same in TensorFlow; it is asked for once."""
+    found = globals()[name] = getattr(tf, name)
+    return found
 
 
-def arange(start: int, stop: int, dtype: Any) -> tf.Tensor:
-    return tf.range(start, stop, dtype=dtype)
-
-
-def identity(size: int, dtype: tf.DType) -> tf.Tensor:
-    """The identity matrix [size, size]; traced in a tenth of the time of `tf.eye`."""
+def eye(size: int, dtype: tf.DType) -> tf.Tensor:
+    """The identity matrix; traced in a tenth of the time of `tf.eye`."""
     return tf.one_hot(tf.range(size), size, dtype=dtype)
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], state: Sequence[Any]) -> Sequence[Any]:
     return tf.while_loop(condition, body, state, parallel_iterations=1)
-
-
-def has_fast_decompositions() -> bool:
-    """True if eigendecompositions are fast, as on CPUs where XLA does not compile."""
-    return not compiled_by_xla() and not tf.config.list_logical_devices("GPU")
 
 
 def precise_matmul(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
@@ -98,7 +62,34 @@ def precise_matmul(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
     return xla.dot_general(left, right, axes, precision_config=precision)
 
 
+def has_fast_decompositions() -> bool:
+    """True if eigendecompositions are fast, as on CPUs where XLA does not compile."""
+    return not compiled_by_xla() and not tf.config.list_logical_devices("GPU")
+
+
+def apart(function: Callable[..., Any], matrices: tf.Tensor, *arguments: Any, jit_compile: bool = False) -> Any:
+    """`function(matrices, *arguments)` of matrices [k, a, b], as a function that is traced once for all k.
+
+    A model has many stacks of matrices of few shapes. `jit_compile` compiles it by XLA.
+    """
+    in_xla = compiled_by_xla()
+    traced = _traced(function, matrices.shape[1:], matrices.dtype, arguments, jit_compile and not in_xla, in_xla)
+    found = traced(matrices)
+    for each in tf.nest.flatten(found):
+        each.set_shape(matrices.shape[:1] + each.shape[1:])
+    return found
+
+
 @functools.cache
-def traced_by_shape(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, traced and optimised as a graph once for each shape of its arguments."""
-    return tf.function(function, autograph=False, experimental_attributes={"_noinline": True})
+def _traced(
+    function: Callable[..., Any], shape: tf.TensorShape, dtype: tf.DType, arguments: Any, jit_compile: bool, in_xla: bool
+) -> Any:
+    """One for XLA's programs, one for others: `function` may ask which it is in."""
+    del in_xla
+    return tf.function(
+        lambda matrices: function(matrices, *arguments),
+        input_signature=[tf.TensorSpec([None, *shape], dtype)],
+        jit_compile=jit_compile,
+        autograph=False,
+        experimental_attributes={"_noinline": True},
+    )

@@ -72,7 +72,7 @@ def newton_schulz(
     rows, columns = matrices.shape[1:]
     size = _steps_in_gram(rows, columns, len(steps_coefficients), product_dtype)
     ops, x = of(matrices), _of_largest_one(matrices)
-    if product_dtype == "bfloat16" and ops.dtype_name(x) == "float32" and size == 1:
+    if product_dtype == "bfloat16" and "float32" in str(x.dtype) and size == 1:
         x = ops.cast(x, "bfloat16")
     for first in range(0, len(steps_coefficients), size):
         gram, scale = _gram(x, matrices.dtype), 1.0
@@ -89,8 +89,8 @@ def newton_schulz(
 def _of_largest_one(matrices: Tensor) -> Tensor:
     """Each matrix over its largest entry: the square of 1e-30 is zero in float32, that of 1e30 infinite."""
     ops = of(matrices)
-    largest = ops.reduce_max(ops.absolute(matrices), axis=(1, 2), keepdims=True)
-    return matrices / ops.where(largest > 0.0, largest, ops.ones_like(largest))
+    largest = ops.max(ops.abs(matrices), axis=(1, 2), keepdims=True)
+    return matrices / ops.where(largest > 0.0, largest, 1.0)
 
 
 def _gram(x: Tensor, dtype: Any) -> Tensor:
@@ -110,7 +110,7 @@ def _product_of_steps(gram: Tensor, steps_coefficients: Sequence[Coefficients], 
         factor = ops.cast(gram, product_dtype)
         square = ops.cast(_symmetric_product(factor, factor), gram.dtype)
         polynomial = b * gram + c * square
-        step = ops.set_diag(polynomial, a + ops.diag_part(polynomial))
+        step = polynomial + a * ops.eye(gram.shape[-1], dtype=gram.dtype)
         product = step if index == 0 else ops.matmul(product, step)
         if index + 1 < len(steps_coefficients):
             # In this order rounding errors do not grow: Q (Q A)^T, and not A Q^2.
@@ -132,8 +132,8 @@ def _symmetric_product(a: Tensor, b: Tensor) -> Tensor:
             for at, above in zip(starts, panels)
             if at < start
         ]
-        rows.append(ops.concat([*left, panel], axis=2))
-    return ops.concat(rows, axis=1)
+        rows.append(ops.concatenate([*left, panel], axis=2))
+    return ops.concatenate(rows, axis=1)
 
 
 def flops(rows: int, columns: int, steps: int, product_dtype: str = "float32") -> float:

@@ -33,7 +33,7 @@ _OF_KERAS = ("jax", "jaxlib", "torch")
 def of(tensor: Tensor) -> types.ModuleType:
     """The functions of tensors that formulas are written in: `ops_tensorflow`, or `ops_keras` on JAX and PyTorch.
 
-    Their names are TensorFlow's, whose own functions they are where TensorFlow runs: nothing comes between.
+    Their names are those of `keras.ops`; where TensorFlow runs they are its own functions: nothing comes between.
     """
     package = type(tensor).__module__.partition(".")[0]
     return _module("ops_keras" if package in _OF_KERAS else "ops_tensorflow")
@@ -296,7 +296,7 @@ class Rule(Declared):
         if self.clipnorm:
             return ops.clip_by_norm(gradient, self.clipnorm)
         if self.clipvalue:
-            return ops.clip_by_value(gradient, -self.clipvalue, self.clipvalue)
+            return ops.clip(gradient, -self.clipvalue, self.clipvalue)
         return gradient
 
     def applies_to(self, path: str, may_decay: bool) -> tuple[bool, bool]:
@@ -446,7 +446,7 @@ def norm(tensor: Tensor) -> Tensor:
     and entries below 1e-23 count as zero.
     """
     ops = of(tensor)
-    return ops.sqrt(ops.reduce_sum(ops.square(tensor)))
+    return ops.sqrt(ops.sum(ops.square(tensor)))
 
 
 def trust_ratio(

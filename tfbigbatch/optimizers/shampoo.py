@@ -195,7 +195,7 @@ class Shampoo(MatrixRule):
         )
         is_root = residuals < _LARGEST_RESIDUAL
         ops = of(batch)
-        return ops.where(is_root[:, None, None], roots, ops.constant(float("nan"), batch.dtype))
+        return ops.where(is_root[:, None, None], roots, math.nan)
 
     def transform_flops(self, rows: int, columns: int) -> float:
         return matrix_roots.flops(rows, self.root.exponent)
@@ -224,8 +224,8 @@ class Shampoo(MatrixRule):
         direction, letters = view.split(gradient), "abcdefgh"[: len(view.sides)]
         for axis, (letter, new) in enumerate(zip(letters, transformed)):
             # State begins at zero, roots at the identity.
-            old = ops.where(now.number > 1.0, state[f"roots_{axis}"], ops.identity(view.sides[axis], new.dtype))
-            root = state[f"roots_{axis}"] = ops.where(ops.is_finite(new[:, :1, :1]), new, old)
+            old = ops.where(now.number > 1.0, state[f"roots_{axis}"], ops.eye(view.sides[axis], dtype=new.dtype))
+            root = state[f"roots_{axis}"] = ops.where(ops.isfinite(new[:, :1, :1]), new, old)
             direction = ops.einsum(f"kz{letter},k{letters}->k{letters.replace(letter, 'z')}", root, direction)
         direction = view.join(direction)
         graft = self._graft_update(gradient, state, now.number)

@@ -204,7 +204,7 @@ class Pure(Place):
 
     def clip_factor(self, rule: Rule, layers: Sequence[Layer], gradients: Sequence[Tensor], now: Now) -> Tensor:
         ops = of(gradients[0])
-        squares = [ops.reduce_sum(ops.square(ops.cast(now.mean(each), "float32"))) for each in gradients]
+        squares = [ops.sum(ops.square(ops.cast(now.mean(each), "float32"))) for each in gradients]
         return rule.clip_factor(ops.sqrt(sum(squares[1:], start=squares[0])))
 
     def transform(
@@ -226,7 +226,7 @@ class Pure(Place):
             kept += rule.kept(slots, layer.view) if every > 1 else []
         if kept:
             ops = of(kept[0])
-            is_due = ops.floormod(now.number - 1.0, every) == 0.0
+            is_due = ops.mod(now.number - 1.0, every) == 0.0
             outcomes = ops.cond(is_due, lambda: _mapped(rule.transform, batches), lambda: list(kept))
         else:
             outcomes = _mapped(rule.transform, batches)
@@ -282,7 +282,7 @@ def _mapped(transform: Callable[[Tensor], Tensor], batches: Sequence[Tensor]) ->
         for part in _parts(members, [int(batches[index].shape[0]) for index in members], most):
             together = batches[part[0]]
             if len(part) > 1:
-                together = of(together).concat([batches[index] for index in part], axis=0)
+                together = of(together).concatenate([batches[index] for index in part], axis=0)
             outcome, start = transform(together), 0
             for index in part:
                 stop = start + int(batches[index].shape[0])
