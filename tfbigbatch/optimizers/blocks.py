@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
-from tfbigbatch.optimizers.matrices import MatrixView
+from tfbigbatch.optimizers.matrices import MatrixView, Shape, rearranged, restored
 from tfbigbatch.optimizers.rule import Tensor, of
 
-Shape = tuple[int, ...]
 # A variable with more axes after merging has its first ones merged all the same.
 MOST_AXES = 4
 
@@ -45,76 +43,58 @@ class BlockView:
 
     Attributes:
       shape: of the variable.
-      tensors: how many tensors the variable is read as: 1, or the blocks of `matrices`.
-      axes: the shape of each tensor.
-      parts: into how many parts each axis is cut.
-      matrices: what reads the variable as `tensors` matrices of shape `axes`; None: the variable's own order.
+      axes: the shape of the tensor that it is read as, or of each of the matrices.
+      block_size: the longest side of a block.
+      matrices: what reads the variable as matrices; None: the variable's own order.
     """
 
     shape: Shape
-    tensors: int
     axes: Shape
-    parts: Shape
+    block_size: int
     matrices: MatrixView | None = None
-
-    @classmethod
-    def merged(cls, shape: Shape, block_size: int) -> BlockView:
-        """Neighbouring axes merged to at most `block_size`; see `merged_shape`."""
-        axes = merged_shape(shape, block_size)
-        return cls(shape, 1, axes, _parts(axes, block_size))
-
-    @classmethod
-    def of_matrices(cls, view: MatrixView, block_size: int) -> BlockView:
-        """The matrices of a view, each cut into blocks."""
-        tensors, *axes = view.matrix_shape
-        return cls(view.shape, tensors, tuple(axes), _parts(axes, block_size), view)
 
     @property
     def sides(self) -> Shape:
         """The shape of one block."""
-        return tuple(-(-size // parts) for size, parts in zip(self.axes, self.parts))
+        return tuple(-(-size // parts) for size, parts in zip(self.axes, self._parts))
 
     @property
     def count(self) -> int:
         """The number of blocks."""
-        return self.tensors * math.prod(self.parts)
+        return self._tensors * math.prod(self._parts)
 
     def split(self, tensor: Tensor) -> Tensor:
         """The variable's value, or its gradient, as [count, *sides]."""
         ops = of(tensor)
-        tensor = self.matrices.to_matrices(tensor) if self.matrices else tensor
-        tensor = ops.reshape(tensor, (self.tensors, *self.axes))
-        missing = [parts * side - size for size, parts, side in zip(self.axes, self.parts, self.sides)]
+        tensor = self.matrices.to_matrices(tensor) if self.matrices else ops.reshape(tensor, (1, *self.axes))
+        missing = [filled - size for size, filled in zip(self.axes, self._filled)]
         if any(missing):
             tensor = ops.pad(tensor, [(0, 0), *((0, each) for each in missing)])
-        if self.count > self.tensors:
-            tensor = ops.transpose(ops.reshape(tensor, self._cut_shape), self._parts_first)
-        return ops.reshape(tensor, (self.count, *self.sides))
+        return rearranged(tensor, *self._cut, (self.count, *self.sides))
 
     def join(self, blocks: Tensor) -> Tensor:
         """The reverse of `split`."""
-        ops, tensor = of(blocks), blocks
-        if self.count > self.tensors:
-            order = self._parts_first
-            cut = [self._cut_shape[axis] for axis in order]
-            tensor = ops.transpose(ops.reshape(tensor, cut), [order.index(axis) for axis in range(len(order))])
-        filled = [parts * side for parts, side in zip(self.parts, self.sides)]
-        tensor = ops.reshape(tensor, (self.tensors, *filled))
-        if tuple(filled) != self.axes:
+        tensor = restored(blocks, *self._cut, (self._tensors, *self._filled))
+        if self._filled != self.axes:
             tensor = tensor[(slice(None), *(slice(size) for size in self.axes))]
-        return self.matrices.from_matrices(tensor) if self.matrices else ops.reshape(tensor, self.shape)
+        return self.matrices.from_matrices(tensor) if self.matrices else of(tensor).reshape(tensor, self.shape)
 
     @property
-    def _cut_shape(self) -> Shape:
-        """[tensors, parts, side, parts, side, ...]."""
-        return (self.tensors, *(size for pair in zip(self.parts, self.sides) for size in pair))
+    def _tensors(self) -> int:
+        return self.matrices.matrix_shape[0] if self.matrices else 1
 
     @property
-    def _parts_first(self) -> list[int]:
-        """The axes of `_cut_shape` with those of the parts before those of the sides."""
-        rank = len(self.axes)
-        return [0, *range(1, 2 * rank, 2), *range(2, 2 * rank + 1, 2)]
+    def _parts(self) -> Shape:
+        """Into how many parts each axis is cut."""
+        return tuple(-(-size // self.block_size) for size in self.axes)
 
+    @property
+    def _filled(self) -> Shape:
+        """The axes with the zeros that fill the last parts."""
+        return tuple(parts * side for parts, side in zip(self._parts, self.sides))
 
-def _parts(axes: Sequence[int], block_size: int) -> Shape:
-    return tuple(-(-size // block_size) for size in axes)
+    @property
+    def _cut(self) -> tuple[Shape, list[int]]:
+        """The shape [tensors, parts, side, parts, side, ...], and its axes with those of the parts before the sides."""
+        shape = (self._tensors, *(size for pair in zip(self._parts, self.sides) for size in pair))
+        return shape, [0, *range(1, len(shape), 2), *range(2, len(shape), 2)]

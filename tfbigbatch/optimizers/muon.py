@@ -89,9 +89,9 @@ class Muon(MatrixRule):
     slot_names = ("momentum", "second_moment", "m", "v")
 
     def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[MatrixView | None]:
-        matrices.warn_of_idle(self.treatments, paths, shapes)
+        found = matrices.views(paths, shapes, self.treatments)
         matrices.warn_of_long(paths, shapes, self.treatments)
-        return matrices.views(paths, shapes, self.treatments)
+        return found
 
     def state_shapes(self, shape: tuple[int, ...], view: MatrixView | None) -> dict[str, tuple[int, ...]]:
         if view is None:
@@ -142,15 +142,7 @@ class Muon(MatrixRule):
         return weight - now.learning_rate * ratio * update, new_slots, ratio
 
     def _factor(self, view: MatrixView) -> float:
-        """The factor of an orthogonalised matrix [rows, columns].
-
-        Scales:
-          rms: 0.2 sqrt(max(rows, columns)): entries of a root mean square of 0.2, about that of Adam's update, so that
-            Adam's learning rates and weight decay serve.
-          spectral: sqrt(columns / rows), outputs over inputs: a spectral norm that changes each output by about as
-            much.
-          trust_ratio: 1; the layer's trust ratio comes on top.
-        """
+        """The factor of an orthogonalised matrix [rows, columns] by the scale; a trust ratio comes on top."""
         _, rows, columns = view.matrix_shape
         if self.scale == "rms":
             return 0.2 * math.sqrt(max(rows, columns))

@@ -41,6 +41,12 @@ def trace(matrices: Tensor) -> Tensor:
     return keras.ops.trace(matrices, axis1=-2, axis2=-1)
 
 
+def add_diagonal(matrices: Tensor, number: float) -> Tensor:
+    """The matrices with a number added to each entry of their diagonals."""
+    one, diagonal = keras.ops.eye(matrices.shape[-1], dtype=matrices.dtype), keras.ops.diagonal(matrices, 0, -2, -1)
+    return matrices * (1.0 - one) + (number + diagonal)[..., None] * one
+
+
 def precise_matmul(left: Tensor, right: Tensor) -> Tensor:
     """Matrix products in full float32: on accelerators JAX has to be asked for it; PyTorch has its own setting."""
     if keras.config.backend() != "jax":

@@ -41,6 +41,11 @@ def eye(size: int, dtype: tf.DType) -> tf.Tensor:
     return tf.one_hot(tf.range(size), size, dtype=dtype)
 
 
+def add_diagonal(matrices: tf.Tensor, number: float) -> tf.Tensor:
+    """The matrices with a number added to each entry of their diagonals."""
+    return tf.linalg.set_diag(matrices, number + tf.linalg.diag_part(matrices))
+
+
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], state: Sequence[Any]) -> Sequence[Any]:
     return tf.while_loop(condition, body, state, parallel_iterations=1)
 
@@ -72,23 +77,20 @@ def apart(function: Callable[..., Any], matrices: tf.Tensor, *arguments: Any, ji
 
     A model has many stacks of matrices of few shapes. `jit_compile` compiles it by XLA.
     """
-    in_xla = compiled_by_xla()
-    traced = _traced(function, matrices.shape[1:], matrices.dtype, arguments, jit_compile and not in_xla, in_xla)
-    found = traced(matrices)
+    in_xla, spec = compiled_by_xla(), tf.TensorSpec([None, *matrices.shape[1:]], matrices.dtype)
+    found = _traced(function, spec, arguments, jit_compile and not in_xla, in_xla)(matrices)
     for each in tf.nest.flatten(found):
         each.set_shape(matrices.shape[:1] + each.shape[1:])
     return found
 
 
 @functools.cache
-def _traced(
-    function: Callable[..., Any], shape: tf.TensorShape, dtype: tf.DType, arguments: Any, jit_compile: bool, in_xla: bool
-) -> Any:
+def _traced(function: Any, spec: tf.TensorSpec, arguments: tuple[Any, ...], jit_compile: bool, in_xla: bool) -> Any:
     """One for XLA's programs, one for others: `function` may ask which it is in."""
     del in_xla
     return tf.function(
         lambda matrices: function(matrices, *arguments),
-        input_signature=[tf.TensorSpec([None, *shape], dtype)],
+        input_signature=[spec],
         jit_compile=jit_compile,
         autograph=False,
         experimental_attributes={"_noinline": True},

@@ -47,8 +47,7 @@ def coefficients(name: str, steps: int) -> tuple[Coefficients, ...]:
     if name == "quintic":
         return (QUINTIC,) * steps
     own = [(a / _SAFETY, b / _SAFETY**3, c / _SAFETY**5) for a, b, c in _POLAR_EXPRESS[:-1]]
-    own.append(_POLAR_EXPRESS[-1])
-    return tuple(own[min(step, len(own) - 1)] for step in range(steps))
+    return (*own, *[_POLAR_EXPRESS[-1]] * steps)[:steps]
 
 
 def newton_schulz(
@@ -110,7 +109,7 @@ def _product_of_steps(gram: Tensor, steps_coefficients: Sequence[Coefficients], 
         factor = ops.cast(gram, product_dtype)
         square = ops.cast(_symmetric_product(factor, factor), gram.dtype)
         polynomial = b * gram + c * square
-        step = polynomial + a * ops.eye(gram.shape[-1], dtype=gram.dtype)
+        step = ops.add_diagonal(polynomial, a)
         product = step if index == 0 else ops.matmul(product, step)
         if index + 1 < len(steps_coefficients):
             # In this order rounding errors do not grow: Q (Q A)^T, and not A Q^2.

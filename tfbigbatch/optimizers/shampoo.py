@@ -146,18 +146,17 @@ class Shampoo(MatrixRule):
     )
 
     def views(self, paths: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[BlockView | None]:
-        matrices.warn_of_idle(self.treatments, paths, shapes)
         views: list[BlockView | None] = []
         for path, shape, asked_for in zip(paths, shapes, matrices.views(paths, shapes, self.treatments)):
             treatment = matrices.treatment_for(path, self.treatments)
             longest = max(shape, default=1)
             is_vector = math.prod(shape) == longest
             if treatment and asked_for is not None:
-                views.append(BlockView.of_matrices(asked_for, self.block_size))
+                views.append(BlockView(shape, asked_for.matrix_shape[1:], self.block_size, asked_for))
             elif treatment == "vector" or longest > _LARGEST_SIDE or (is_vector and self.vectors.step != "shampoo"):
                 views.append(None)
             else:
-                views.append(BlockView.merged(tuple(shape), self.block_size))
+                views.append(BlockView(shape, blocks.merged_shape(shape, self.block_size), self.block_size))
         return views
 
     def state_shapes(self, shape: tuple[int, ...], view: BlockView | None) -> dict[str, tuple[int, ...]]:
