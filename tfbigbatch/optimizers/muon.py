@@ -158,13 +158,8 @@ def _normalized_outputs(matrices: Tensor, second_moment: Tensor, beta: float) ->
     The paper sets the root mean square of the update to 0.2, which is the same for singular values of 1 and the scale
     'rms'; with the norm kept, as in microsoft/dion, every scale can follow.
 
-    Args:
-      matrices: orthogonalised, [k, rows, columns]; columns are the layer's outputs.
-      second_moment: [k, columns], the moving average of the columns' mean squares.
-      beta: its decay.
-
     Returns:
-      (matrices, second_moment) after the step.
+      (Matrices [k, rows, columns], moving averages of the columns' mean squares [k, columns]) after the step.
     """
     ops = of(matrices)
     second_moment = beta * second_moment + (1.0 - beta) * ops.mean(ops.square(matrices), axis=1)
