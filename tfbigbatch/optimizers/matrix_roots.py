@@ -109,8 +109,8 @@ def _coupled_newton(matrices: Tensor, p: int) -> Tensor:
 
     X and N begin as z^(1/p) I and z M, with z such that the eigenvalues of N lie in (0, (p + 1) / 2]. Then, until N is
     the identity: T = ((p + 1) I - N) / p, X <- X T, N <- T^p N. Each matrix stops where its error |N - I| is small
-    enough, or rises after it was small, and keeps the better X; the stack is finished when all are. Rounding may not
-    make a matrix singular.
+    enough, or rises after it was small, and keeps the better X; the stack is finished when all are. No
+    matrix may be so near to a singular one that rounding makes it one.
     """
     ops, one = of(matrices), _identity(matrices)
     norms = ops.norm(matrices, axis=(1, 2), keepdims=True)
