@@ -244,14 +244,11 @@ class Wrapper(wrapper.Wrapper, _Delegating, tf_keras.optimizers.Optimizer):
     """An optimizer of tf_keras around another one: what `wrapper.Wrapper` leaves to each Keras."""
 
     of_keras, other = tf_keras, "optimizers.keras3"
-    # Of TensorFlow: no attribute becomes a part of the inner optimizer's checkpoint.
-    _self_setattr_tracking = False
 
-    def wrap(self, optimizer: Any, exchange: wrapper.Exchange) -> None:
-        """Makes this a wrapper around an optimizer, which `check_inner` has passed."""
+    def configure(self, values: dict[str, Any]) -> None:
         # The base class' constructor would make a second state beside the optimizer's.
-        _Delegating.__init__(self, optimizer)
-        super().wrap(optimizer, exchange)
+        _Delegating.__init__(self, values["optimizer"])
+        super().configure(values)
 
     def apply_gradients(
         self,
@@ -271,13 +268,8 @@ class Wrapper(wrapper.Wrapper, _Delegating, tf_keras.optimizers.Optimizer):
           ValueError: the call is not in a replica's context.
         """
         are_received = skip_gradients_aggregation or not kwargs.pop("experimental_aggregate_gradients", True)
-        apply = self.inner_optimizer.apply_gradients
-        self.step(
-            "apply_gradients",
-            grads_and_vars,
-            are_received,
-            lambda pairs: apply(pairs, name=name, skip_gradients_aggregation=True),
-        )
+        apply = functools.partial(self.inner_optimizer.apply_gradients, name=name, skip_gradients_aggregation=True)
+        self.step(grads_and_vars, are_received, apply)
         return self.iterations
 
     @classmethod

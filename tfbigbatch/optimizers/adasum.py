@@ -1,4 +1,4 @@
-"""Adasum: its formula, the exchange in which a strategy's replicas combine gradients or updates, and the wrapper.
+"""Adasum: the wrapper, the combination of what a strategy's replicas have, and the formula.
 
 Maleki et al. 2020 (arXiv:2006.02924), equation 2: the vectors a and b of two workers become
 
@@ -13,7 +13,6 @@ vector only: the parts' dot products are added up, a few numbers for each layer.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -24,7 +23,7 @@ from tensorflow.python.ops import collective_ops
 from tfbigbatch.optimizers.groups import group_means, wide
 from tfbigbatch.optimizers.replica_state import assign_own, regrouped
 from tfbigbatch.optimizers.sharing import launchers
-from tfbigbatch.optimizers.wrapper import Exchange, Wrapper, tensor_variable
+from tfbigbatch.optimizers.wrapper import Wrapper, tensor_variable
 from tfbigbatch.optimizers.wrapper_arguments import AdasumArguments
 
 # Leaves of one tree of dot products. Those of n leaves grow as n^2, and what rounding does to them with its depth.
@@ -60,36 +59,27 @@ class Adasum(AdasumArguments, Wrapper):
     """
 
     def configure(self, values: dict[str, Any]) -> None:
-        optimizer, combine, group_size = values["optimizer"], values["combine"], values["group_size"]
+        optimizer = values["optimizer"]
         self.check_inner(optimizer)
         name = type(optimizer).__name__
-        if combine is None:
-            combine = (
-                "gradients" if any(cls.__name__ in _OF_GRADIENTS for cls in type(optimizer).__mro__) else "updates"
-            )
-        if combine == "updates" and optimizer.use_ema:
+        if values["combine"] is None:
+            is_linear = any(cls.__name__ in _OF_GRADIENTS for cls in type(optimizer).__mro__)
+            values["combine"] = "gradients" if is_linear else "updates"
+        if values["combine"] == "updates" and optimizer.use_ema:
             raise ValueError(
                 f"Adasum({name}(use_ema=True), combine='updates'): the averages would be of each replica's own "
                 "weights. Take combine='gradients', or keep the averages in a callback."
             )
-        if combine == "gradients" and getattr(optimizer, "accumulation_steps", 1) != 1:
+        if values["combine"] == "gradients" and getattr(optimizer, "accumulation_steps", 1) != 1:
             raise ValueError(
                 f"Adasum({name}(accumulation_steps={optimizer.accumulation_steps}), combine='gradients'): each "
                 "micro-batch would be combined by itself. Accumulate in the training step "
                 "(optimizers.accumulate_gradients), or take combine='updates'."
             )
-        self.wrap(optimizer, Combination(combine, group_size))
-
-
-@dataclasses.dataclass(eq=False)
-class Combination(Exchange):
-    """Adasum's exchange, before the optimizer's step or after it. The fields are Adasum's arguments."""
-
-    combine: str
-    group_size: int
+        super().configure(values)
 
     @property
-    def replicas_differ(self) -> bool:  # type: ignore[override]
+    def replicas_differ(self) -> bool:
         """True for updates."""
         return self.combine == "updates"
 

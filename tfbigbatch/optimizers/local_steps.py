@@ -1,9 +1,8 @@
-"""Local steps around an optimizer: the wrapper, and its exchange, the rounds in which replicas train by themselves."""
+"""Local steps around an optimizer: rounds in which replicas train by themselves, and outer steps."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,12 +14,26 @@ from tfbigbatch.optimizers import adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.groups import group_means, means, wide
 from tfbigbatch.optimizers.replica_state import regrouped
-from tfbigbatch.optimizers.sharing import launchers
-from tfbigbatch.optimizers.wrapper import Exchange, Wrapper, tensor_variable
+from tfbigbatch.optimizers.sharing import deal, launchers
+from tfbigbatch.optimizers.wrapper import Wrapper, tensor_variable
 from tfbigbatch.optimizers.wrapper_arguments import LocalStepsArguments
 
 # Learning rate and momentum of each outer step, unless they are given: DiLoCo's published numbers for 'nesterov'.
 _OUTER_STEPS = {"average": (1.0, 0.0), "nesterov": (0.7, 0.9), "adasum": (1.0, 0.0)}
+
+
+class _Layer(NamedTuple):
+    """A layer's weights and its state: those of all replicas, or of one within `LocalSteps._on_each`."""
+
+    weights: tf.Variable
+    constraint: Callable[[tf.Tensor], tf.Tensor] | None
+    # The weights at the start of the round.
+    start: tf.Variable
+    # With momentum.
+    velocity: tf.Variable | None
+    # Of delay=1: each replica's change in the round before, and all of them combined, as far as it has arrived.
+    own: Any
+    arrived: Any
 
 
 class LocalSteps(LocalStepsArguments, Wrapper):
@@ -36,11 +49,19 @@ class LocalSteps(LocalStepsArguments, Wrapper):
     state of the first replica, and is refused when it is restored, unless what `checkpointing()` gives is saved and
     restored with it, as the trainers do.
 
+    With delay=0 a round ends with the exchange of the replicas' changes, and all have the same weights. With delay=1
+    the changes of the round before are sent a part at a step, while the replicas compute; at the end, each adds its own
+    change of this round to the outer step of the last:
+
+        weights = outer(start, combined changes of the round before) + own change of this round
+
+    The outer step is SGD with Nesterov momentum on minus the combined change, algorithm 1 of DiLoCo; with a learning
+    rate of 1 and a momentum of 0 it takes over the combined change as it is.
+
     Raises:
       ValueError: an argument cannot be used; or, at the first update, the replicas do not divide into groups.
     """
 
-    exchange: Rounds
     # `fit` ends with all changes combined; a trainer that calls `fit` for parts of a run does it at the run's end.
     synchronizes_after_fit = True
 
@@ -65,80 +86,15 @@ class LocalSteps(LocalStepsArguments, Wrapper):
             )
         for field, usual in zip(("outer_learning_rate", "outer_momentum"), _OUTER_STEPS[outer]):
             values[field] = usual if values[field] is None else values[field]
-        self.wrap(optimizer, Rounds(**{name: value for name, value in values.items() if name != "optimizer"}))
-
-    def synchronize(self) -> None:
-        """Combines the replicas' changes now, wherever the round is, so that all have the same weights.
-
-        The next step begins a round. Call it outside of a replica.
-        """
-        if self.exchange.steps is not None:
-            tf.function(self.exchange.synchronize, autograph=False)()
-
-    def common_weights(self) -> contextlib.AbstractContextManager[None]:
-        """A context in which the weights are those of the last outer step, which all replicas have.
-
-        With delay=1 each replica has its own change on top of them otherwise.
-
-        Raises:
-          ValueError: in the middle of a round.
-        """
-        return self.exchange.common_weights()
-
-    def finalize_variable_values(self, var_list: Any) -> None:
-        """Keras' own method, which `fit` calls at its end: synchronises."""
-        super().finalize_variable_values(var_list)
-        if self.synchronizes_after_fit:
-            self.synchronize()
-
-
-class _Layer(NamedTuple):
-    """A layer's weights and its state: those of all replicas, or of one within `Rounds._on_each`."""
-
-    weights: tf.Variable
-    constraint: Callable[[tf.Tensor], tf.Tensor] | None
-    # The weights at the start of the round.
-    start: tf.Variable
-    # With momentum.
-    velocity: tf.Variable | None
-    # Of delay=1: each replica's change in the round before, and all of them combined, as far as it has arrived.
-    own: Any
-    arrived: Any
-
-
-@dataclasses.dataclass(eq=False)
-class Rounds(Exchange):
-    """The exchange of LocalSteps: rounds of steps that each group of replicas takes by itself, and outer steps.
-
-    The fields are LocalSteps' arguments. With delay=0 a round ends with the exchange of the replicas' changes, and all
-    have the same weights. With delay=1 the changes of the round before are sent a part at a step, while the replicas
-    compute; at the end, each adds its own change of this round to the outer step of the last:
-
-        weights = outer(start, combined changes of the round before) + own change of this round
-
-    The outer step is SGD with Nesterov momentum on minus the combined change, Douillard et al. 2023 (arXiv:2311.08105),
-    algorithm 1; with a learning rate of 1 and a momentum of 0 it takes over the combined change as it is.
-    """
-
-    every: int
-    outer: str
-    outer_learning_rate: float
-    outer_momentum: float
-    delay: int
-    group_size: int
-    data_parallel_steps: int
-
-    replicas_differ = True
-
-    def __post_init__(self) -> None:
+        super().configure(values)
         # Steps so far; None before `build`, and where one group with a plain mean has nothing to combine.
-        self.steps: Any = None
+        self._steps: Any = None
         self._layers: list[_Layer] = []
         self.checkpointed = {"local_steps": NamedState("LocalSteps")}
 
     # ---- State ------------------------------------------------------------------------------------
 
-    def build(self, strategy: tf.distribute.Strategy, variables: Sequence[Any]) -> None:
+    def build_own(self, strategy: tf.distribute.Strategy, variables: Sequence[Any]) -> None:
         """Makes the state of the rounds.
 
         Raises:
@@ -150,7 +106,7 @@ class Rounds(Exchange):
                 "LocalSteps: there are no variables to build it for. Keras 3 restores no optimizer from a .h5 file: "
                 "save the model as .keras, or read it with load_model(path, compile=False) and compile it again."
             )
-        if self.steps is not None:
+        if self._steps is not None:
             return
         size, replicas, here = self.group_size, strategy.num_replicas_in_sync, len(launchers(strategy) or ())
         if replicas % size:
@@ -164,41 +120,35 @@ class Rounds(Exchange):
             return
         self._strategy = strategy
         weights = [tensor_variable(variable) for variable in variables]
-        self.steps = _new_state(strategy, weights[0], "local_steps", tf.zeros((), tf.int64))
+        self._steps = _new_state(strategy, weights[0], "local_steps", tf.zeros((), tf.int64))
 
-        def state(name: str, is_needed: bool = True) -> list[Any]:
-            return [_new_state(strategy, each, name) if is_needed else None for each in weights]
-
-        kinds = [
-            state("start"),
-            state("velocity", self.outer_momentum > 0.0),
-            state("own_change", self.delay > 0),
-            state("combined_change", self.delay > 0),
-        ]
+        is_needed = {"start": True, "velocity": self.outer_momentum > 0.0}
+        is_needed |= {"own_change": self.delay > 0, "combined_change": self.delay > 0}
+        kinds = {
+            name: [_new_state(strategy, each, name) if needed else None for each in weights]
+            for name, needed in is_needed.items()
+        }
         constraints = [variable.constraint for variable in variables]
-        self._layers = [_Layer(*each) for each in zip(weights, constraints, *kinds)]
-        self.variables = [self.steps, *(each for kind in kinds for each in kind if each is not None)]
-        for index, variable in enumerate(self.variables):
+        self._layers = [_Layer(*each) for each in zip(weights, constraints, *kinds.values())]
+        self.own_variables = [self._steps, *(each for kind in kinds.values() for each in kind if each is not None)]
+        for index, variable in enumerate(self.own_variables):
             # Keras 3 names a variable so in a .h5 file.
             variable.path = f"local_steps/{index}"
         paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in variables]
-        start, velocity, _, arrived = kinds
-        self.checkpointed["local_steps"].steps = self.steps
-        self.checkpointed["local_steps"].add_layers(
-            paths, {"start": start, "velocity": velocity, "combined_change": arrived}
-        )
+        # Each replica's own changes are among `of_replicas`.
+        del kinds["own_change"]
+        self.checkpointed["local_steps"].steps = self._steps
+        self.checkpointed["local_steps"].add_layers(paths, kinds)
 
     @property
-    def of_replicas(self) -> list[tf.Variable] | None:  # type: ignore[override]
+    def of_replicas(self) -> Sequence[tf.Variable]:
         """The weights of each replica and, with delay=1, their changes."""
-        if self.steps is None:
-            return None
         own = [layer.own for layer in self._layers if layer.own is not None]
         return [*(layer.weights for layer in self._layers), *own]
 
-    def have_parted(self, iterations: int) -> bool:
+    def have_parted(self) -> bool:
         """True after the first local step."""
-        return self.steps is not None and int(self.steps.numpy()) > self.data_parallel_steps
+        return self._steps is not None and int(self._steps.numpy()) > self.data_parallel_steps
 
     # ---- One step, in a replica -------------------------------------------------------------------
 
@@ -210,14 +160,14 @@ class Rounds(Exchange):
         return _merged(self._averaged, gradients)
 
     def _averaged(self, strategy: Any, gradients: list[Any]) -> list[Any]:
-        if self.steps is None or not self.data_parallel_steps:
+        if self._steps is None or not self.data_parallel_steps:
             return group_means(strategy, gradients, self.group_size)
 
         def local(values: Sequence[Any]) -> list[list[tf.Tensor]]:
             return [list(strategy.experimental_local_results(value)) for value in values]
 
         rows = tf.cond(
-            tf.convert_to_tensor(self.steps) < self.data_parallel_steps,
+            tf.convert_to_tensor(self._steps) < self.data_parallel_steps,
             lambda: local(means(strategy, gradients)),
             lambda: local(group_means(strategy, gradients, self.group_size)),
         )
@@ -225,7 +175,7 @@ class Rounds(Exchange):
 
     def around(self, variables: Sequence[Any], apply: Callable[[], Any]) -> None:
         """Runs `apply` on the replica's own weights; at the end of a round, all replicas' changes are combined."""
-        if self.steps is None:
+        if self._steps is None:
             apply()
             return
         _merged(self._begin)
@@ -235,7 +185,7 @@ class Rounds(Exchange):
     # ---- Before and after it, in cross-replica context --------------------------------------------
 
     def _begin(self, strategy: Any) -> None:
-        steps = tf.convert_to_tensor(self.steps)
+        steps = tf.convert_to_tensor(self._steps)
         if self.delay:
             self._send_in_turn(steps)
             is_first = steps <= self.data_parallel_steps
@@ -245,7 +195,7 @@ class Rounds(Exchange):
         tf.cond(is_first, lambda: self._on_each(self._layers, _note_start), _nothing)
 
     def _end(self, strategy: Any) -> None:
-        steps = tf.convert_to_tensor(self.steps.assign_add(1))
+        steps = tf.convert_to_tensor(self._steps.assign_add(1))
         is_last = tf.equal(steps % self.every, 0) & (steps > self.data_parallel_steps)
         adopt = functools.partial(self._on_each, self._layers, self._adopt)
         tf.cond(is_last, adopt if self.delay else self._combine_all, _nothing)
@@ -274,8 +224,15 @@ class Rounds(Exchange):
     # ---- Between steps, outside of a replica ------------------------------------------------------
 
     def synchronize(self) -> None:
-        """See `LocalSteps.synchronize`."""
-        steps = tf.convert_to_tensor(self.steps)
+        """Combines the replicas' changes now, wherever the round is, so that all have the same weights.
+
+        The next step begins a round. Call it outside of a replica.
+        """
+        if self._steps is not None:
+            tf.function(self._synchronize, autograph=False)()
+
+    def _synchronize(self) -> None:
+        steps = tf.convert_to_tensor(self._steps)
         is_owed = steps > self.data_parallel_steps
         if not self.delay:
             is_owed &= steps % self.every > 0
@@ -284,7 +241,7 @@ class Rounds(Exchange):
     def _combine_now(self) -> None:
         if not self.delay:
             self._combine_all()
-            self.steps.assign_add(-tf.convert_to_tensor(self.steps) % self.every)
+            self._steps.assign_add(-tf.convert_to_tensor(self._steps) % self.every)
             return
         self._send(self._layers)
         self._on_each(self._layers, self._adopt)
@@ -292,12 +249,18 @@ class Rounds(Exchange):
         self._on_each(self._layers, lambda layer: self._outer_step(layer, tf.convert_to_tensor(layer.arrived)))
         self._on_each(self._layers, lambda layer: [each.assign(tf.zeros_like(each)) for each in layer[-2:]])
         # As at the first local step: the replicas agree, and nothing is on its way.
-        self.steps.assign(tf.constant(self.data_parallel_steps, tf.int64))
+        self._steps.assign(tf.constant(self.data_parallel_steps, tf.int64))
 
     @contextlib.contextmanager
     def common_weights(self) -> Iterator[None]:
-        """See `LocalSteps.common_weights`; afterwards each replica has its own weights again."""
-        steps, every = 0 if self.steps is None else int(self.steps.numpy()), self.every
+        """A context in which the weights are those of the last outer step, which all replicas have.
+
+        With delay=1 each replica has its own change on top of them otherwise, and afterwards again.
+
+        Raises:
+          ValueError: in the middle of a round.
+        """
+        steps, every = 0 if self._steps is None else int(self._steps.numpy()), self.every
         if steps % every and steps > self.data_parallel_steps:
             raise InputError(
                 f"LocalSteps(every={every}): {steps % every} steps into a round, the replicas have weights of their "
@@ -314,8 +277,14 @@ class Rounds(Exchange):
 
     def take_common(self) -> None:
         """Gives all replicas the weights of the last outer step; their own are lost unless they are kept elsewhere."""
-        if self.have_parted(0):
+        if self.have_parted():
             self._on_each(self._layers, lambda layer: layer.weights.assign(tf.cast(layer.start, layer.weights.dtype)))
+
+    def finalize_variable_values(self, var_list: Any) -> None:
+        """Keras' own method, which `fit` calls at its end: synchronises."""
+        super().finalize_variable_values(var_list)
+        if self.synchronizes_after_fit:
+            self.synchronize()
 
     # ---- On each replica --------------------------------------------------------------------------
 
@@ -392,14 +361,9 @@ def _new_state(strategy: Any, variable: tf.Variable, name: str, zeros: tf.Tensor
 
 
 def _parts(layers: Sequence[_Layer], most: int) -> list[list[_Layer]]:
-    """The layers in up to so many parts of about as many bytes, the largest dealt first."""
-    parts: list[list[_Layer]] = [[] for _ in range(min(most, len(layers)))]
-    totals = [0] * len(parts)
-    for layer in sorted(layers, key=lambda layer: -layer.start.shape.num_elements()):
-        least = totals.index(min(totals))
-        parts[least].append(layer)
-        totals[least] += layer.start.shape.num_elements()
-    return parts
+    """The layers in up to so many parts of about as many bytes."""
+    owners = deal([layer.start.shape.num_elements() for layer in layers], min(most, len(layers)))
+    return [[layer for layer, own in zip(layers, owners) if own == part] for part in range(max(owners) + 1)]
 
 
 def _merged(function: Callable[..., Any], *args: Any) -> Any:

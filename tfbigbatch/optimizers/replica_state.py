@@ -33,29 +33,22 @@ class ReplicaState:
         ]
         # A function a variable, traced once: with many replicas a trace takes longer than the copy.
         self._sums_of_rows = [tf.function(functools.partial(self._sum_of_rows, variable)) for variable in variables]
-        self._assign_rows = [tf.function(functools.partial(self._rows, variable)) for variable in variables]
 
     def gather(self) -> None:
         """Copies every replica's values into `whole`, on every worker."""
         for variable, sum_of_rows, whole in zip(self._variables, self._sums_of_rows, self.whole):
-            own = self._all_here(variable)
-            rows = self._strategy.experimental_local_results(sum_of_rows())[0] if own is None else tf.stack(own)
-            whole.assign(rows)
+            rows = self._strategy.experimental_local_results(variable)
+            # Where this process holds all of them, they need no function, and no sum.
+            all_here = len(rows) == self._strategy.num_replicas_in_sync
+            whole.assign(tf.stack(rows) if all_here else self._strategy.experimental_local_results(sum_of_rows())[0])
 
     def spread(self) -> None:
         """Gives every replica its own values of `whole`, the reverse of `gather`."""
-        for variable, assign_rows, whole in zip(self._variables, self._assign_rows, self.whole):
-            own = self._all_here(variable)
-            if own is None:
-                assign_rows(whole.read_value())
-            else:
-                for copy, row in zip(own, tf.unstack(whole.read_value())):
-                    copy.assign(row)
-
-    def _all_here(self, variable: tf.Variable) -> Sequence[tf.Variable] | None:
-        """The variable of each replica where this process holds all of them: they need no function, and no sum."""
-        own = self._strategy.experimental_local_results(variable)
-        return own if len(own) == self._strategy.num_replicas_in_sync else None
+        number = self._strategy.extended._get_replica_id_in_sync_group
+        for variable, whole in zip(self._variables, self.whole):
+            rows = tf.unstack(whole.read_value())
+            for index, copy in enumerate(self._strategy.experimental_local_results(variable)):
+                copy.assign(rows[number(index)])
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.Tensor:
         # Pieces that are zero but for a replica's own row: the rows' order is then ours, on any strategy.
@@ -65,13 +58,6 @@ class ReplicaState:
             return context.all_reduce("SUM", tf.scatter_nd([[row]], tf.convert_to_tensor(variable)[tf.newaxis], shape))
 
         return self._strategy.run(in_replica)
-
-    def _rows(self, variable: tf.Variable, whole: tf.Tensor) -> None:
-        def in_replica() -> None:
-            row = tf.distribute.get_replica_context().replica_id_in_sync_group
-            assign_own([variable], [whole[row]])
-
-        self._strategy.run(in_replica)
 
 
 def is_of_replicas(variable: Any) -> bool:

@@ -1,16 +1,14 @@
-"""An optimizer around another one, with an exchange that decides what the replicas send each other.
+"""An optimizer around another one, which decides what the replicas send each other: Adasum and LocalSteps.
 
-`Wrapper` has the order of a step, and what is the inner optimizer's, for Keras 2 and Keras 3; `Exchange` is what
-Adasum and LocalSteps are to it. `keras2` and `wrapper_keras3` join `Wrapper` to each Keras.
+`keras2` and `wrapper_keras3` join these to each Keras.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -22,46 +20,17 @@ from tfbigbatch.optimizers.replica_state import ReplicaState
 SAVE_ALL = "Use callbacks.ExactResume, or save and restore what optimizer.checkpointing() gives beside the optimizer."
 _OF_REPLICAS = "of_replicas"
 
+# A gradient and its variable.
+_Pair = tuple[Any, Any]
 
-class Exchange:
-    """What replicas send each other around an optimizer's step. Each is a dataclass of its wrapper's arguments.
 
-    Attributes:
-      group_size: replicas that take their steps together.
-      replicas_differ: each group of replicas takes steps of its own, from gradients of its own.
-      checkpointed: what a checkpoint has by these names, beside the inner optimizer's state.
-      variables: the state beside the inner optimizer's.
-      of_replicas: the variables beside the inner optimizer's that each replica has of its own, its weights too; None
-        where they are not made yet.
-    """
+def of_inner(name: str) -> Any:
+    """An attribute of a wrapper that is the inner optimizer's."""
 
-    group_size: int
-    replicas_differ: bool
-    checkpointed: Mapping[str, Any] = {}
-    variables: Sequence[tf.Variable] = ()
-    of_replicas: Sequence[tf.Variable] | None = ()
+    def assign(self: Wrapper, value: Any) -> None:
+        setattr(self.inner_optimizer, name, value)
 
-    def options(self) -> dict[str, Any]:
-        """The wrapper's arguments beside the optimizer."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-
-    def build(self, strategy: tf.distribute.Strategy, variables: Sequence[Any]) -> None:
-        """Makes the state for Keras' variables; later calls change nothing."""
-
-    def received(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
-        """In a replica: the gradients to pass to the optimizer in place of those of the replica's own batch."""
-        return gradients
-
-    def around(self, variables: Sequence[Any], apply: Callable[[], Any]) -> None:
-        """In a replica: runs `apply`, the inner optimizer's step of the variables, and what belongs to it."""
-        apply()
-
-    def have_parted(self, iterations: int) -> bool:
-        """True if replicas that take steps of their own have state of their own by now."""
-        return iterations > 0
-
-    def take_common(self) -> None:
-        """Before a checkpoint is saved, outside of a replica: gives all replicas the weights that it is to hold."""
+    return property(lambda self: getattr(self.inner_optimizer, name), assign, doc=f"`{name}` of the inner optimizer.")
 
 
 def tensor_variable(variable: Any) -> tf.Variable:
@@ -69,38 +38,43 @@ def tensor_variable(variable: Any) -> tf.Variable:
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 
-def of_inner(name: str) -> Callable[..., Any]:
-    """A method of a wrapper that is the inner optimizer's."""
-
-    def method(self: Wrapper, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.inner_optimizer, name)(*args, **kwargs)
-
-    method.__doc__ = f"`{name}` of the inner optimizer."
-    return method
+def without_overwritten(pairs: Iterable[_Pair]) -> tuple[list[_Pair], list[_Pair]]:
+    """The pairs to exchange, and those of each replica's own: Keras 3 writes their gradients into the variables."""
+    marked = [(pair, getattr(pair[1], "overwrite_with_gradient", False)) for pair in pairs]
+    return [pair for pair, is_own in marked if not is_own], [pair for pair, is_own in marked if is_own]
 
 
 class Wrapper(Declared):
-    """An optimizer around another one: its state, its attributes, and its step between two parts of an exchange.
+    """An optimizer around another one, and what the replicas send each other before and after its step.
 
     The gradients are expected as Keras gives them: each replica's is of its part of the loss, so that their
-    sum is the gradient of the mean over the global batch. A subclass' `configure` calls `wrap`.
+    sum is the gradient of the mean over the global batch.
+
+    Attributes:
+      group_size: replicas that take their steps together.
+      own_variables: the state beside the inner optimizer's.
+      checkpointed: what a checkpoint has by these names, beside the inner optimizer's state.
     """
 
-    optimizer: Any = hyper(anything, "any optimizer of this Keras: ours or its own.", kw_only=False)
+    inner_optimizer: Any = hyper(
+        anything, "any optimizer of this Keras: ours or its own.", kw_only=False, alias="optimizer"
+    )
 
     # The Keras of these optimizers, and our module for the other.
-    of_keras: Any
-    other: str
+    of_keras: ClassVar[Any]
+    other: ClassVar[str]
+    # Of TensorFlow: no attribute becomes a part of a checkpoint by itself.
+    _self_setattr_tracking: ClassVar[bool] = False
 
-    def wrap(self, optimizer: Any, exchange: Exchange) -> None:
-        """Makes this a wrapper around an optimizer, which `check_inner` has passed."""
-        self.inner_optimizer = optimizer
-        self.exchange = exchange
+    def configure(self, values: dict[str, Any]) -> None:
+        super().configure(values)
         self._is_built = False
         self._replica_check = ReplicaCheck(self)
-        if exchange.replicas_differ:
+        self.own_variables: Sequence[tf.Variable] = ()
+        self.checkpointed: dict[str, Any] = {}
+        if self.replicas_differ:
             # LARS and LAMB clip by the norm of the first replica's gradients, unless this is set.
-            optimizer.replicas_differ = True
+            self.inner_optimizer.replicas_differ = True
 
     def check_inner(self, optimizer: Any) -> None:
         """Raises ValueError for an optimizer that no wrapper takes; to be called before any other check of it."""
@@ -119,21 +93,44 @@ class Wrapper(Declared):
             reason = "the gradients would be combined twice" if name == own else "each decides what the replicas send"
             raise ValueError(f"{own}({name}(...)): {reason}. Wrap the optimizer once.")
 
+    # ---- The exchange: what a wrapper is for --------------------------------------------------------
+
+    @property
+    def replicas_differ(self) -> bool:
+        """True where each group of replicas takes steps of its own, from gradients of its own."""
+        return True
+
+    @property
+    def of_replicas(self) -> Sequence[tf.Variable]:
+        """The variables beside the inner optimizer's that each replica has of its own, its weights among them."""
+        return ()
+
+    def received(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        """In a replica: the gradients to pass to the optimizer in place of those of the replica's own batch."""
+        raise NotImplementedError
+
+    def around(self, variables: Sequence[Any], apply: Callable[[], Any]) -> None:
+        """In a replica: runs `apply`, the inner optimizer's step of the variables, and what belongs to it."""
+        raise NotImplementedError
+
+    def build_own(self, strategy: tf.distribute.Strategy, variables: Sequence[Any]) -> None:
+        """Makes the state of the exchange for Keras' variables; later calls change nothing."""
+
+    def have_parted(self) -> bool:
+        """True if replicas that take steps of their own have state of their own by now."""
+        return int(tf.convert_to_tensor(self.iterations)) > 0
+
+    def take_common(self) -> None:
+        """Before a checkpoint is saved, outside of a replica: gives all replicas the weights that it is to hold."""
+
     # ---- One step, in a replica -------------------------------------------------------------------
 
     # AutoGraph has nothing to rewrite in it.
     @tf.autograph.experimental.do_not_convert
-    def step(
-        self,
-        method: str,
-        grads_and_vars: Iterable[tuple[Any, Any]],
-        are_received: bool,
-        apply: Callable[[list[tuple[Any, Any]]], Any],
-    ) -> None:
+    def step(self, grads_and_vars: Iterable[_Pair], are_received: bool, apply: Callable[[list[_Pair]], Any]) -> None:
         """Gradients received, the inner optimizer's step, and what follows it.
 
         Args:
-          method: the name of Keras' method for it.
           grads_and_vars: pairs of a gradient, or None, and its variable.
           are_received: they come from `aggregate_gradients`.
           apply: passes pairs to the inner optimizer, without a sum over the replicas.
@@ -143,41 +140,38 @@ class Wrapper(Declared):
         """
         if tf.distribute.in_cross_replica_context():
             raise ValueError(
-                f"{type(self).__name__}: {method} was called outside strategy.run, where no replica's gradients can be "
-                "told from the others'. Call it in the function that strategy.run is given."
+                f"{type(self).__name__} was called outside strategy.run, where no replica's gradients can be told from "
+                "the others'. Call apply_gradients in the function that strategy.run is given."
             )
         pairs = list(grads_and_vars)
         if pairs and not self._is_built:
             with tf.init_scope():
                 self.build([variable for _, variable in pairs])
-        pairs = self._present(pairs)
-        # Of each replica's own: Keras 3 writes them into their variables as they are.
-        overwritten = [pair for pair in pairs if getattr(pair[1], "overwrite_with_gradient", False)]
-        pairs = [pair for pair in pairs if not getattr(pair[1], "overwrite_with_gradient", False)]
-        pairs = pairs if are_received else self._received(pairs)
+        pairs, overwritten = without_overwritten(self._present(pairs))
+        pairs = pairs if are_received else self._exchanged(pairs)
         if pairs or overwritten:
-            self.exchange.around([variable for _, variable in pairs], lambda: apply([*pairs, *overwritten]))
+            self.around([variable for _, variable in pairs], lambda: apply([*pairs, *overwritten]))
 
     @tf.autograph.experimental.do_not_convert
-    def aggregate_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    def aggregate_gradients(self, grads_and_vars: Iterable[_Pair]) -> list[_Pair]:
         """What a replica receives for its gradients, for loss scaling and callers that apply them later.
 
         Where replicas keep gradients of their own, NaN on all of them if any has one that is not finite: loss scaling
         asks on every replica.
         """
-        pairs = self._received(self._present(grads_and_vars))
-        if not self.exchange.replicas_differ:
+        pairs = self._exchanged(self._present(grads_and_vars))
+        if not self.replicas_differ:
             return pairs
         own = tf.add_n([tf.reduce_sum(tf.cast(gradient, tf.float32) * 0.0) for gradient, _ in pairs])
         everyone = tf.distribute.get_replica_context().all_reduce("SUM", own)
         return [(gradient + tf.cast(everyone, gradient.dtype), variable) for gradient, variable in pairs]
 
-    def _received(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    def _exchanged(self, pairs: list[_Pair]) -> list[_Pair]:
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         dense = [tf.convert_to_tensor(gradient) * tf.cast(replicas, gradient.dtype) for gradient, _ in pairs]
-        return list(zip(self.exchange.received(dense), (variable for _, variable in pairs)))
+        return list(zip(self.received(dense), (variable for _, variable in pairs)))
 
-    def _present(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    def _present(self, grads_and_vars: Iterable[_Pair]) -> list[_Pair]:
         """The pairs that have a gradient; as Keras, it warns of the others, and raises where none has one."""
         own, pairs = type(self).__name__, list(grads_and_vars)
         present = [pair for pair in pairs if pair[0] is not None]
@@ -196,14 +190,14 @@ class Wrapper(Declared):
     def build(self, variables: Sequence[Any]) -> None:
         """Makes the state of the optimizer and of the exchange."""
         self.inner_optimizer.build(variables)
-        self.exchange.build(self.inner_optimizer._distribution_strategy, variables)
+        self.build_own(self.inner_optimizer._distribution_strategy, variables)
         self._is_built = True
 
     @property
     def variables(self) -> Any:
         """The inner optimizer's, and those of the exchange."""
-        inner, own = self.inner_optimizer.variables, self.exchange.variables
-        return [*inner, *own] if own else inner
+        inner = self.inner_optimizer.variables
+        return [*inner, *self.own_variables] if self.own_variables else inner
 
     def checkpointing(self) -> dict[str, Any]:
         """The parts of a checkpoint beside the optimizer, to restore what every replica has of its own.
@@ -216,9 +210,9 @@ class Wrapper(Declared):
           From the first to the last the weights of LocalSteps are those of the last outer step. Empty where all
           replicas have the same.
         """
-        own = self.exchange.of_replicas
-        if own is None or not self.has_replica_state():
+        if not self.has_replica_state():
             return {}
+        own = self.of_replicas
         state = ReplicaState(
             self.inner_optimizer._distribution_strategy,
             [*own, *map(tensor_variable, self.inner_optimizer.variables)],
@@ -227,7 +221,7 @@ class Wrapper(Declared):
 
         def before_save() -> None:
             state.gather()
-            self.exchange.take_common()
+            self.take_common()
 
         parts = {"more": {_OF_REPLICAS: state.whole}, "before_save": before_save, "after_restore": state.spread}
         return {**parts, "after_save": state.spread} if own else parts
@@ -235,11 +229,7 @@ class Wrapper(Declared):
     def has_replica_state(self) -> bool:
         """True if replicas may come to have state of their own."""
         replicas = self.inner_optimizer._distribution_strategy.num_replicas_in_sync
-        return self.exchange.replicas_differ and replicas > self.exchange.group_size
-
-    def have_parted(self) -> bool:
-        """True if replicas have state of their own by now."""
-        return self.exchange.have_parted(int(tf.convert_to_tensor(self.iterations)))
+        return self.replicas_differ and replicas > self.group_size
 
     def warn_of_replicas(self) -> None:
         """Warns where a file is to hold the state of the first replica for all."""
@@ -256,27 +246,23 @@ class Wrapper(Declared):
         if save_type != "checkpoint":
             return children
         check = {_OF_REPLICAS: self._replica_check} if self.has_replica_state() else {}
-        return {**children, **self.exchange.checkpointed, **check}
+        return {**children, **self.checkpointed, **check}
 
     def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        held = vars(self)
-        if "_replica_check" not in held:
-            # The base class' constructor asks too, before there is an optimizer.
-            return super()._lookup_dependency(name, *args, **kwargs)  # type: ignore[misc]
-        beside = {**self.exchange.checkpointed, _OF_REPLICAS: self._replica_check}
+        beside = {**self.checkpointed, _OF_REPLICAS: self._replica_check}
         return beside[name] if name in beside else self.inner_optimizer._lookup_dependency(name, *args, **kwargs)
 
     def save_own_variables(self, store: Any) -> None:
         """Keras' own method: what a `.keras` file holds of the optimizer, the state of the first replica."""
         self.warn_of_replicas()
         self.inner_optimizer.save_own_variables(store)
-        for position, variable in enumerate(self.exchange.variables, len(self.inner_optimizer.variables)):
+        for position, variable in enumerate(self.own_variables, len(self.inner_optimizer.variables)):
             store[str(position)] = variable.numpy()
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the state that a file of Keras has for this optimizer, by position; see `load_by_position`."""
         inner = self.inner_optimizer
-        if not self.exchange.checkpointed:
+        if not self.checkpointed:
             inner.load_own_variables(store)
             return
 
@@ -289,10 +275,8 @@ class Wrapper(Declared):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, the optimizer's among them."""
-        return {
-            "optimizer": self.of_keras.saving.serialize_keras_object(self.inner_optimizer),
-            **self.exchange.options(),
-        }
+        inner = self.of_keras.saving.serialize_keras_object(self.inner_optimizer)
+        return {"optimizer": inner, **self.config(without=("optimizer",))}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
@@ -307,30 +291,13 @@ class Wrapper(Declared):
     # ---- Attributes of the inner optimizer --------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        # Reached for what this class does not have: its arguments, and of the inner optimizer clipnorm,
-        # layer_statistics, and whatever Keras keeps.
-        held = vars(self)
-        if "_replica_check" not in held:
+        # Reached for what this class does not have: clipnorm, layer_statistics, and whatever Keras keeps.
+        if "inner_optimizer" not in vars(self):
             raise AttributeError(name)
-        options = held["exchange"].options()
-        return options[name] if name in options else getattr(held["inner_optimizer"], name)
+        return getattr(self.inner_optimizer, name)
 
-    @property
-    def iterations(self) -> Any:
-        return self.inner_optimizer.iterations
-
-    @iterations.setter
-    def iterations(self, variable: Any) -> None:
-        self.inner_optimizer.iterations = variable
-
-    @property
-    def learning_rate(self) -> Any:
-        return self.inner_optimizer.learning_rate
-
-    @learning_rate.setter
-    def learning_rate(self, learning_rate: Any) -> None:
-        self.inner_optimizer.learning_rate = learning_rate
-
+    iterations = of_inner("iterations")
+    learning_rate = of_inner("learning_rate")
     exclude_from_weight_decay = of_inner("exclude_from_weight_decay")
     finalize_variable_values = of_inner("finalize_variable_values")
 

@@ -17,9 +17,8 @@ class Wrapper(wrapper.Wrapper, keras.optimizers.Optimizer):
 
     of_keras, other = keras, "keras2"
 
-    def wrap(self, optimizer: Any, exchange: wrapper.Exchange) -> None:
-        """Makes this a wrapper around an optimizer, which `check_inner` has passed."""
-        own = type(self).__name__
+    def configure(self, values: dict[str, Any]) -> None:
+        own, optimizer = type(self).__name__, values["optimizer"]
         keras_version.require_tensorflow(self, own)
         if optimizer.gradient_accumulation_steps:
             raise ValueError(
@@ -27,7 +26,7 @@ class Wrapper(wrapper.Wrapper, keras.optimizers.Optimizer):
                 "fails under MirroredStrategy. Accumulate in the training step: optimizers.accumulate_gradients."
             )
         keras.optimizers.Optimizer.__init__(self, learning_rate=0.0, name=optimizer.name)
-        super().wrap(optimizer, exchange)
+        super().configure(values)
         # The gradients come exchanged: the sum over the replicas must not be taken again.
         optimizer._all_reduce_sum_gradients = list
         optimizer._gradients_are_reduced = True
@@ -51,8 +50,8 @@ class Wrapper(wrapper.Wrapper, keras.optimizers.Optimizer):
         """
         if trainable_variables is None:
             trainable_variables = self.inner_optimizer._trainable_variables
-        pairs = zip(grads, trainable_variables)
-        self.step("apply", pairs, self._gradients_are_reduced, self.inner_optimizer.apply_gradients)
+        apply = self.inner_optimizer.apply_gradients
+        self.step(zip(grads, trainable_variables), self._gradients_are_reduced, apply)
 
     scale_loss = wrapper.of_inner("scale_loss")
 
@@ -96,9 +95,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """Combines the gradients of the replicas, and applies them unless one is not finite."""
         if trainable_variables is None:
             trainable_variables = self.inner_optimizer._trainable_variables
-        pairs = list(zip(grads, trainable_variables))
-        overwritten = [pair for pair in pairs if self._overwrite_variable_with_gradient(pair[1])]
-        pairs = [pair for pair in pairs if not self._overwrite_variable_with_gradient(pair[1])]
+        pairs, overwritten = wrapper.without_overwritten(zip(grads, trainable_variables))
         if isinstance(self.inner_optimizer, Wrapper):
             pairs = self.inner_optimizer.aggregate_gradients(pairs)
         else:
