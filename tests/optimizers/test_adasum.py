@@ -10,7 +10,7 @@ from tests.helpers.keras_versions import variables as make_variables
 from tests.helpers.optimizers_in_numpy import tree
 from tfbigbatch.optimizers import adasum
 
-ON_TPU = {"dtype": tf.float32, "leaves": 2}
+ON_TPU = {"dtype": tf.float32}
 
 
 def combined(vectors, **options):

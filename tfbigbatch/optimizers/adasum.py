@@ -20,14 +20,15 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import collective_ops
 
-from tfbigbatch.optimizers.groups import group_means, wide
+from tfbigbatch.optimizers.groups import collective, group_means, wide
 from tfbigbatch.optimizers.replica_state import assign_own, regrouped
 from tfbigbatch.optimizers.sharing import launchers
 from tfbigbatch.optimizers.wrapper import Wrapper, tensor_variable
 from tfbigbatch.optimizers.wrapper_arguments import AdasumArguments
 
-# Leaves of one tree of dot products. Those of n leaves grow as n^2, and what rounding does to them with its depth.
-_LEAVES = 8
+# Leaves of one tree of dot products, a power of 2; more vectors are combined tree by tree. Those of n leaves grow as
+# n^2, and what rounding does to them with its depth: in float32 opposite vectors would cancel.
+_LEAVES = {tf.float64: 8, tf.float32: 2}
 # |a|^2 below which a counts as zero; in float64 as Horovod has it.
 _ZERO = {tf.float64: 1.5e-154, tf.float32: 1.2e-38}
 # Layers are sent together up to this size.
@@ -143,20 +144,17 @@ def combined(strategy: tf.distribute.Strategy, layers: Sequence[Any], group_size
         return list(layers)
     if isinstance(strategy, tf.distribute.TPUStrategy):
         group = [list(range(replicas))]
-        all_to_all = functools.partial(
-            tf.raw_ops.AllToAll, group_assignment=group, concat_dimension=0, split_dimension=0, split_count=replicas
-        )
-        total = functools.partial(tf.raw_ops.CrossReplicaSum, group_assignment=group)
+
+        def all_to_all(rows: tf.Tensor) -> tf.Tensor:
+            return tf.raw_ops.AllToAll(
+                input=rows, group_assignment=group, concat_dimension=0, split_dimension=0, split_count=replicas
+            )
+
+        def total(products: tf.Tensor) -> tf.Tensor:
+            return tf.raw_ops.CrossReplicaSum(input=products, group_assignment=group)
+
         # A TPU has no float64 of its own.
-        return _by_parts(
-            layers,
-            replicas,
-            group_size,
-            lambda rows: all_to_all(input=rows),
-            lambda products: total(input=products),
-            dtype=tf.float32,
-            leaves=2,
-        )
+        return _by_parts(layers, replicas, group_size, all_to_all, total, tf.float32)
     rows = [strategy.experimental_local_results(layer) for layer in layers]
     collectives = launchers(strategy)
     if not collectives:
@@ -183,7 +181,12 @@ def _in_one_process(layers: Sequence[Sequence[tf.Tensor]], group_size: int) -> _
 
 
 def _by_parts(
-    layers: Sequence[tf.Tensor], replicas: int, group_size: int, all_to_all: _Move, total: _Move, **precision: Any
+    layers: Sequence[tf.Tensor],
+    replicas: int,
+    group_size: int,
+    all_to_all: _Move,
+    total: _Move,
+    dtype: tf.DType = tf.float64,
 ) -> _Tensors:
     """On one replica: the layers' outcomes, of which each replica combines a part.
 
@@ -196,7 +199,7 @@ def _by_parts(
         sizes = [-(-layer.shape.num_elements() // replicas) for layer in pack]
         parts = tf.concat([_parts(layer, replicas) for layer in pack], axis=1)
         received = tf.split(tf.ensure_shape(all_to_all(parts), parts.shape), sizes, axis=1)
-        own = combine([_group_rows(rows, group_size) for rows in received], total, **precision)
+        own = combine([_group_rows(rows, group_size) for rows in received], total, dtype)
         row = tf.concat([tf.cast(part, parts.dtype) for part in own], axis=0)
         everyone = tf.ensure_shape(all_to_all(tf.repeat(row[tf.newaxis], replicas, axis=0)), parts.shape)
         for layer, whole in zip(pack, tf.split(everyone, sizes, axis=1)):
@@ -226,24 +229,15 @@ def _group_rows(rows: tf.Tensor, group_size: int) -> tf.Tensor:
     """[replicas, S] to [groups, S], the groups' means."""
     if group_size == 1:
         return rows
-    with tf.device(rows.device):
-        rows = tf.cast(rows, wide(rows.dtype))
-        return tf.reduce_mean(tf.reshape(rows, [-1, group_size, rows.shape[-1]]), axis=1)
+    rows = tf.cast(rows, wide(rows.dtype))
+    return tf.reduce_mean(tf.reshape(rows, [-1, group_size, rows.shape[-1]]), axis=1)
 
 
 def _all_to_all(launcher: Any, replicas: int, rows: tf.Tensor) -> tf.Tensor:
     if rows.dtype == tf.bfloat16:
         # The collectives do not support it; nothing is computed here.
         return tf.bitcast(_all_to_all(launcher, replicas, tf.bitcast(rows, tf.float16)), tf.bfloat16)
-    return collective_ops.all_to_all_v2(
-        rows,
-        replicas,
-        launcher._group_key,
-        launcher._next_instance_key(),
-        communication_hint=launcher._options.implementation.value,
-        timeout=launcher._options.timeout_seconds or 0,
-        ordering_token=launcher._get_ordering_token(),
-    )
+    return collective(collective_ops.all_to_all_v2, launcher, rows, replicas, launcher._group_key)
 
 
 # ---- The formula --------------------------------------------------------------------------------
@@ -253,15 +247,13 @@ def combine(
     layers: list[tf.Tensor],
     total: Callable[[tf.Tensor], tf.Tensor] = lambda products: products,
     dtype: tf.DType = tf.float64,
-    leaves: int = _LEAVES,
 ) -> list[tf.Tensor]:
     """Combines the vectors of n workers, or equal parts of them, layer by layer.
 
     Args:
       layers: list of [n, size], a worker's vector in each row; a layer's rows may be parts.
       total: function that adds dot products up over all parts.
-      dtype: of the dot products. Opposite vectors cancel in them: in float32 keep `leaves` at 2.
-      leaves: vectors to a tree of dot products, a power of 2; more are combined tree by tree.
+      dtype: of the dot products.
 
     Returns:
       List of [size], float32 or wider.
@@ -269,7 +261,7 @@ def combine(
     layers = [tf.cast(rows, wide(rows.dtype)) for rows in layers]
     while layers[0].shape[0] > 1:
         workers = layers[0].shape[0]
-        width = min(leaves, 1 << (workers - 1).bit_length())
+        width = min(_LEAVES[dtype], 1 << (workers - 1).bit_length())
         layers = [_in_trees(rows, width) for rows in layers]
         products = total(tf.stack([_products(rows, dtype) for rows in layers]))
         layers = [_weighted(rows, factors) for rows, factors in zip(layers, tf.unstack(_coefficients(products)))]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.distribute import cross_device_utils
+from tensorflow.python.ops import collective_ops
 
 from tfbigbatch.optimizers.replica_state import regrouped
 from tfbigbatch.optimizers.sharing import launchers
 
-# A group's collectives have a key of its own; TensorFlow counts those of whole strategies from 1 up.
-_FIRST_KEY = 10_000
-# A strategy's launchers by the size of its groups, made once: a second set would number its exchanges from 1 again.
-_LAUNCHERS: weakref.WeakKeyDictionary[tf.distribute.Strategy, dict[int, list[Any]]] = weakref.WeakKeyDictionary()
+# Collectives of groups of n have keys from n times this up; TensorFlow counts those of whole strategies from 1 up.
+_KEYS = 10_000
 
 
 def wide(dtype: tf.DType) -> tf.DType:
@@ -51,13 +48,29 @@ def group_means(strategy: tf.distribute.Strategy, values: Sequence[Any], size: i
     collectives = launchers(strategy)
     if not collectives or len(collectives) % size == 0:
         return [regrouped(_of_neighbours(row, size)) for row in rows]
-    if size not in _LAUNCHERS.setdefault(strategy, {}):
-        _LAUNCHERS[strategy][size] = [_launcher(strategy, size, *each) for each in enumerate(collectives)]
-    by_device = [
-        _of_processes(launcher, size, [row[index] for row in rows])
-        for index, launcher in enumerate(_LAUNCHERS[strategy][size])
-    ]
+    by_device = []
+    for index, launcher in enumerate(collectives):
+        key = _KEYS * size + strategy.extended._get_replica_id_in_sync_group(index) // size
+        own = [row[index] for row in rows]
+        with tf.device(launcher._device):
+            # The collectives do not support bfloat16.
+            wider = [tf.cast(value, wide(value.dtype)) for value in own]
+            sums = [collective(collective_ops.all_reduce_v2, launcher, value, size, key) for value in wider]
+            by_device.append([tf.cast(each / size, value.dtype) for each, value in zip(sums, own)])
     return [regrouped(row) for row in zip(*by_device)]
+
+
+def collective(function: Callable[..., tf.Tensor], launcher: Any, value: tf.Tensor, size: int, key: int) -> tf.Tensor:
+    """A collective operation between devices, by TensorFlow's launcher of this one; `key` is that of their group."""
+    return function(
+        value,
+        size,
+        key,
+        launcher._next_instance_key(),
+        communication_hint=launcher._options.implementation.value,
+        timeout=launcher._options.timeout_seconds or 0,
+        ordering_token=launcher._get_ordering_token(),
+    )
 
 
 def _of_neighbours(row: Sequence[tf.Tensor], size: int) -> list[tf.Tensor]:
@@ -70,20 +83,3 @@ def _of_neighbours(row: Sequence[tf.Tensor], size: int) -> list[tf.Tensor]:
             with tf.device(member.device):
                 found.append(tf.identity(mean))
     return found
-
-
-def _launcher(strategy: Any, size: int, index: int, of_all: Any) -> Any:
-    """TensorFlow's collectives of one device of this process with its group."""
-    group = strategy.extended._get_replica_id_in_sync_group(index) // size
-    keys = cross_device_utils.CollectiveKeys(group_key_start=_FIRST_KEY + group)
-    device = of_all._device
-    return cross_device_utils.CollectiveReplicaLauncher(
-        keys.get_group_key([device]), size, keys, device, of_all._options
-    )
-
-
-def _of_processes(launcher: Any, size: int, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    with tf.device(launcher._device):
-        # The collectives do not support bfloat16.
-        sums = [launcher.all_reduce(tf.cast(value, wide(value.dtype))) for value in values]
-        return [tf.cast(each / size, value.dtype) for each, value in zip(sums, values)]

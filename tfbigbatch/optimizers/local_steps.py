@@ -49,15 +49,6 @@ class LocalSteps(LocalStepsArguments, Wrapper):
     state of the first replica, and is refused when it is restored, unless what `checkpointing()` gives is saved and
     restored with it, as the trainers do.
 
-    With delay=0 a round ends with the exchange of the replicas' changes, and all have the same weights. With delay=1
-    the changes of the round before are sent a part at a step, while the replicas compute; at the end, each adds its own
-    change of this round to the outer step of the last:
-
-        weights = outer(start, combined changes of the round before) + own change of this round
-
-    The outer step is SGD with Nesterov momentum on minus the combined change, algorithm 1 of DiLoCo; with a learning
-    rate of 1 and a momentum of 0 it takes over the combined change as it is.
-
     Raises:
       ValueError: an argument cannot be used; or, at the first update, the replicas do not divide into groups.
     """
@@ -121,9 +112,8 @@ class LocalSteps(LocalStepsArguments, Wrapper):
         self._strategy = strategy
         weights = [tensor_variable(variable) for variable in variables]
         self._steps = _new_state(strategy, weights[0], "local_steps", tf.zeros((), tf.int64))
-
-        is_needed = {"start": True, "velocity": self.outer_momentum > 0.0}
-        is_needed |= {"own_change": self.delay > 0, "combined_change": self.delay > 0}
+        delayed, has_momentum = self.delay > 0, float(self.outer_momentum or 0.0) > 0.0
+        is_needed = {"start": True, "velocity": has_momentum, "own_change": delayed, "combined_change": delayed}
         kinds = {
             name: [_new_state(strategy, each, name) if needed else None for each in weights]
             for name, needed in is_needed.items()
@@ -201,7 +191,7 @@ class LocalSteps(LocalStepsArguments, Wrapper):
         tf.cond(is_last, adopt if self.delay else self._combine_all, _nothing)
 
     def _combine_all(self) -> None:
-        changes = [self._of_replicas(layer, _change) for layer in self._layers]
+        changes = [self._from_each(layer, _change) for layer in self._layers]
         self._on_each(self._layers, self._outer_step, self._combined(changes))
 
     def _combined(self, changes: Sequence[Any]) -> list[Any]:
@@ -211,14 +201,17 @@ class LocalSteps(LocalStepsArguments, Wrapper):
 
     def _send_in_turn(self, steps: tf.Tensor) -> None:
         """The exchange of this step's part of the changes: it waits for nothing that the step computes."""
-        parts = _parts(self._layers, self.every)
+        # In parts of about as many bytes.
+        sizes = [layer.start.shape.num_elements() for layer in self._layers]
+        owners = deal(sizes, min(self.every, len(sizes)))
+        parts = [[self._layers[index] for index, each in enumerate(owners) if each == part] for part in set(owners)]
         turn = tf.cast(steps % self.every, tf.int32)
         is_mine = (steps >= self.data_parallel_steps) & (turn < len(parts))
         branches = [_nothing, *(functools.partial(self._send, part) for part in parts)]
         tf.switch_case(tf.where(is_mine, turn + 1, 0), branches)
 
     def _send(self, layers: Sequence[_Layer]) -> None:
-        own = [self._of_replicas(layer, lambda layer: tf.identity(layer.own)) for layer in layers]
+        own = [self._from_each(layer, lambda layer: tf.identity(layer.own)) for layer in layers]
         self._on_each(layers, lambda layer, value: layer.arrived.assign(value), self._combined(own))
 
     # ---- Between steps, outside of a replica ------------------------------------------------------
@@ -298,7 +291,7 @@ class LocalSteps(LocalStepsArguments, Wrapper):
 
             self._strategy.extended.update(layer.weights, run, args=tuple(own), group=False)
 
-    def _of_replicas(self, layer: _Layer, function: Callable[[_Layer], tf.Tensor]) -> Any:
+    def _from_each(self, layer: _Layer, function: Callable[[_Layer], tf.Tensor]) -> Any:
         """In cross-replica context: the results of `function(layer)` on each replica of this process."""
         found: list[tf.Tensor] = []
         # Kept here rather than returned: what `update` makes of a result depends on the strategy.
@@ -306,7 +299,11 @@ class LocalSteps(LocalStepsArguments, Wrapper):
         return regrouped(found)
 
     def _outer_step(self, layer: _Layer, change: tf.Tensor) -> None:
-        """The outer step of a layer, from the combined change of its weights."""
+        """The outer step of a layer, from the combined change of its weights.
+
+        SGD with Nesterov momentum on minus the change, Douillard et al. 2023 (arXiv:2311.08105), algorithm 1; with a
+        learning rate of 1 and a momentum of 0 it takes over the change as it is.
+        """
         if layer.velocity is None:
             step = change
         else:
@@ -318,7 +315,7 @@ class LocalSteps(LocalStepsArguments, Wrapper):
         layer.weights.assign(tf.cast(new, layer.weights.dtype))
 
     def _adopt(self, layer: _Layer) -> None:
-        """The outer step of the round before, and the replica's own change of this one on top."""
+        """outer(start, combined change of the round before), and the replica's own change of this one on top."""
         change = tf.cast(layer.weights, layer.start.dtype) - (layer.start + layer.own)
         self._outer_step(layer, tf.convert_to_tensor(layer.arrived))
         layer.own.assign(change)
@@ -358,12 +355,6 @@ def _new_state(strategy: Any, variable: tf.Variable, name: str, zeros: tf.Tensor
             trainable=False,
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
-
-
-def _parts(layers: Sequence[_Layer], most: int) -> list[list[_Layer]]:
-    """The layers in up to so many parts of about as many bytes."""
-    owners = deal([layer.start.shape.num_elements() for layer in layers], min(most, len(layers)))
-    return [[layer for layer, own in zip(layers, owners) if own == part] for part in range(max(owners) + 1)]
 
 
 def _merged(function: Callable[..., Any], *args: Any) -> Any:

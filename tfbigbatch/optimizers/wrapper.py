@@ -47,9 +47,6 @@ def without_overwritten(pairs: Iterable[_Pair]) -> tuple[list[_Pair], list[_Pair
 class Wrapper(Declared):
     """An optimizer around another one, and what the replicas send each other before and after its step.
 
-    The gradients are expected as Keras gives them: each replica's is of its part of the loss, so that their
-    sum is the gradient of the mean over the global batch.
-
     Attributes:
       group_size: replicas that take their steps together.
       own_variables: the state beside the inner optimizer's.
@@ -212,11 +209,8 @@ class Wrapper(Declared):
         """
         if not self.has_replica_state():
             return {}
-        own = self.of_replicas
-        state = ReplicaState(
-            self.inner_optimizer._distribution_strategy,
-            [*own, *map(tensor_variable, self.inner_optimizer.variables)],
-        )
+        own, inner = self.of_replicas, self.inner_optimizer
+        state = ReplicaState(inner._distribution_strategy, [*own, *map(tensor_variable, inner.variables)])
         self._replica_check.is_whole = True
 
         def before_save() -> None:
@@ -261,17 +255,15 @@ class Wrapper(Declared):
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the state that a file of Keras has for this optimizer, by position; see `load_by_position`."""
-        inner = self.inner_optimizer
         if not self.checkpointed:
-            inner.load_own_variables(store)
+            self.inner_optimizer.load_own_variables(store)
             return
 
         def load(store: Any) -> None:
             for position, variable in enumerate(self.variables):
                 variable.assign(store[str(position)])
 
-        # The name of the flag in Keras 3, and in tf_keras.
-        load_by_position(self, store, load, bool(getattr(inner, "built", getattr(inner, "_built", False))))
+        load_by_position(self, store, load, self._is_built)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, the optimizer's among them."""
@@ -303,18 +295,13 @@ class Wrapper(Declared):
 
 
 class ReplicaCheck(tf.train.experimental.PythonState):
-    """In a checkpoint: whether it holds what each replica has of its own. One that lacks it is not restored.
+    """In a checkpoint: whether it holds what each replica has of its own. One that lacks it is not restored."""
 
-    Args:
-      wrapper: the optimizer.
-
-    Attributes:
-      is_whole: what `checkpointing()` gives is saved beside the optimizer.
-    """
+    # What `checkpointing()` gives is saved beside the optimizer.
+    is_whole = False
 
     def __init__(self, wrapper: Wrapper) -> None:
         self._wrapper = wrapper
-        self.is_whole = False
 
     def serialize(self) -> str:
         if not self.is_whole:

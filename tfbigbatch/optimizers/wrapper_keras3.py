@@ -7,7 +7,6 @@ from typing import Any
 
 import keras
 
-from tfbigbatch import keras_version
 from tfbigbatch.optimizers import adasum, local_steps, wrapper
 from tfbigbatch.optimizers.checkpointing import load_by_position
 
@@ -19,7 +18,6 @@ class Wrapper(wrapper.Wrapper, keras.optimizers.Optimizer):
 
     def configure(self, values: dict[str, Any]) -> None:
         own, optimizer = type(self).__name__, values["optimizer"]
-        keras_version.require_tensorflow(self, own)
         if optimizer.gradient_accumulation_steps:
             raise ValueError(
                 f"{own}: gradient_accumulation_steps={optimizer.gradient_accumulation_steps} is Keras' own, which "
@@ -77,7 +75,6 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     """
 
     def __init__(self, inner_optimizer: Any, **kwargs: Any) -> None:
-        keras_version.require_tensorflow(self, type(self).__name__)
         # Of all our optimizers: they take gradients that are added up, or exchanged, already.
         if not hasattr(inner_optimizer, "_gradients_are_reduced"):
             raise ValueError(
