@@ -259,36 +259,24 @@ def combine(
       List of [size], float32 or wider.
     """
     layers = [tf.cast(rows, wide(rows.dtype)) for rows in layers]
-    while layers[0].shape[0] > 1:
-        workers = layers[0].shape[0]
+    while (workers := layers[0].shape[0]) > 1:
         width = min(_LEAVES[dtype], 1 << (workers - 1).bit_length())
-        layers = [_in_trees(rows, width) for rows in layers]
-        products = total(tf.stack([_products(rows, dtype) for rows in layers]))
-        layers = [_weighted(rows, factors) for rows, factors in zip(layers, tf.unstack(_coefficients(products)))]
+        trees, products = [], []
+        for rows in layers:
+            with tf.device(rows.device):
+                if workers % width:
+                    # Vectors of zeros complete the last tree, and change nothing.
+                    rows = tf.pad(rows, [[0, -workers % width], [0, 0]])
+                tree = tf.reshape(rows, [-1, width, rows.shape[1]])
+                leaves = tf.cast(tree, dtype)
+                trees.append(tree)
+                products.append(tf.linalg.matmul(leaves, leaves, transpose_b=True))
+        factors = tf.unstack(_coefficients(total(tf.stack(products))))
+        layers = []
+        for tree, own in zip(trees, factors):
+            with tf.device(tree.device):
+                layers.append(tf.linalg.matmul(tf.cast(own, tree.dtype)[:, tf.newaxis], tree)[:, 0])
     return [rows[0] for rows in layers]
-
-
-def _in_trees(rows: tf.Tensor, width: int) -> tf.Tensor:
-    """[n, size] to [trees, width, size]; vectors of zeros complete the last tree, and change nothing."""
-    workers, size = rows.shape
-    missing = -workers % width
-    with tf.device(rows.device):
-        if missing:
-            rows = tf.pad(rows, [[0, missing], [0, 0]])
-        return tf.reshape(rows, [-1, width, size])
-
-
-def _products(rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    with tf.device(rows.device):
-        wide = tf.cast(rows, dtype)
-        return tf.linalg.matmul(wide, wide, transpose_b=True)
-
-
-def _weighted(rows: tf.Tensor, factors: tf.Tensor) -> tf.Tensor:
-    """[trees, width, size] and [trees, width] to the weighted sums [trees, size]."""
-    with tf.device(rows.device):
-        factors = tf.cast(factors, rows.dtype)
-        return tf.linalg.matmul(factors[:, tf.newaxis], rows)[:, 0]
 
 
 def _coefficients(products: tf.Tensor) -> tf.Tensor:

@@ -285,7 +285,6 @@ class LocalSteps(LocalStepsArguments, Wrapper):
         """In cross-replica context: calls `function(layer, *values of it)` on each replica of this process."""
         for layer, *own in zip(layers, *values):
 
-            @tf.autograph.experimental.do_not_convert
             def run(weights: Any, *own: Any, layer: _Layer = layer) -> None:
                 function(layer._replace(weights=weights), *own)
 
@@ -316,7 +315,7 @@ class LocalSteps(LocalStepsArguments, Wrapper):
 
     def _adopt(self, layer: _Layer) -> None:
         """outer(start, combined change of the round before), and the replica's own change of this one on top."""
-        change = tf.cast(layer.weights, layer.start.dtype) - (layer.start + layer.own)
+        change = _change(layer)
         self._outer_step(layer, tf.convert_to_tensor(layer.arrived))
         layer.own.assign(change)
         _add_own(layer)
@@ -324,7 +323,8 @@ class LocalSteps(LocalStepsArguments, Wrapper):
 
 def _change(layer: _Layer) -> tf.Tensor:
     """What the weights have changed by in the round."""
-    return tf.cast(layer.weights, layer.start.dtype) - layer.start
+    start = layer.start if layer.own is None else layer.start + layer.own
+    return tf.cast(layer.weights, layer.start.dtype) - start
 
 
 def _add_own(layer: _Layer) -> None:
@@ -359,9 +359,4 @@ def _new_state(strategy: Any, variable: tf.Variable, name: str, zeros: tf.Tensor
 
 def _merged(function: Callable[..., Any], *args: Any) -> Any:
     """In a replica: `function(strategy, *args)` in cross-replica context."""
-
-    @tf.autograph.experimental.do_not_convert
-    def merged(strategy: Any, *values: Any) -> Any:
-        return function(strategy, *values)
-
-    return tf.__internal__.distribute.interim.maybe_merge_call(merged, tf.distribute.get_strategy(), *args)
+    return tf.__internal__.distribute.interim.maybe_merge_call(function, tf.distribute.get_strategy(), *args)

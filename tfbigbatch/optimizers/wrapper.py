@@ -65,7 +65,7 @@ class Wrapper(Declared):
 
     def configure(self, values: dict[str, Any]) -> None:
         super().configure(values)
-        self._is_built = False
+        self.built = False
         self._replica_check = ReplicaCheck(self)
         self.own_variables: Sequence[tf.Variable] = ()
         self.checkpointed: dict[str, Any] = {}
@@ -141,7 +141,7 @@ class Wrapper(Declared):
                 "the others'. Call apply_gradients in the function that strategy.run is given."
             )
         pairs = list(grads_and_vars)
-        if pairs and not self._is_built:
+        if pairs and not self.built:
             with tf.init_scope():
                 self.build([variable for _, variable in pairs])
         pairs, overwritten = without_overwritten(self._present(pairs))
@@ -188,7 +188,7 @@ class Wrapper(Declared):
         """Makes the state of the optimizer and of the exchange."""
         self.inner_optimizer.build(variables)
         self.build_own(self.inner_optimizer._distribution_strategy, variables)
-        self._is_built = True
+        self.built = True
 
     @property
     def variables(self) -> Any:
@@ -263,7 +263,7 @@ class Wrapper(Declared):
             for position, variable in enumerate(self.variables):
                 variable.assign(store[str(position)])
 
-        load_by_position(self, store, load, self._is_built)
+        load_by_position(self, store, load, self.built)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, the optimizer's among them."""

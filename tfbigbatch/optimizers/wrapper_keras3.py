@@ -34,7 +34,6 @@ class Wrapper(wrapper.Wrapper, keras.optimizers.Optimizer):
         """Makes the state of the optimizer and of the exchange."""
         super().build(variables)
         self._trainable_variables = self.inner_optimizer._trainable_variables
-        self.built = True
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Exchanges between the replicas what the wrapper is for, and updates the variables.
