@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -282,22 +281,8 @@ class Wrapper(wrapper.Wrapper, _Delegating, tf_keras.optimizers.Optimizer):
 
     lr = wrapper.Wrapper.learning_rate
 
-    def set_weights(self, weights: Sequence[Any]) -> None:
-        """Assigns all state, as Keras does from a `.h5` file.
-
-        Args:
-          weights: arrays, one for each of `variables`.
-
-        Raises:
-          ValueError: they are of other variables.
-        """
-        variables, shapes = self.variables, [tuple(weight.shape) for weight in weights]
-        expected = [tuple(variable.shape) for variable in variables]
-        if shapes != expected:
-            name = type(self).__name__
-            raise InputError(f"{name}: arrays of shapes {shapes}; expected those of its variables, {expected}.")
-        for variable, weight in zip(variables, weights):
-            variable.assign(np.asarray(weight))
+    # What Keras reads from a `.h5` file.
+    _variables = wrapper.Wrapper.variables
 
 
 @_registered

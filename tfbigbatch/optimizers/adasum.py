@@ -21,7 +21,7 @@ import tensorflow as tf
 from tensorflow.python.ops import collective_ops
 
 from tfbigbatch.optimizers.groups import collective, group_means, wide
-from tfbigbatch.optimizers.replica_state import assign_own, regrouped
+from tfbigbatch.optimizers.replica_state import regrouped
 from tfbigbatch.optimizers.sharing import launchers
 from tfbigbatch.optimizers.wrapper import Wrapper, tensor_variable
 from tfbigbatch.optimizers.wrapper_arguments import AdasumArguments
@@ -91,7 +91,11 @@ class Adasum(AdasumArguments, Wrapper):
             raise ValueError(f"Adasum: {replicas} replicas do not divide into groups of group_size={self.group_size}.")
         if replicas == 1 or (self.replicas_differ and self.group_size == 1):
             return gradients
-        return self._merged(group_means if self.replicas_differ else combined, gradients)
+        function = group_means if self.replicas_differ else combined
+        # A function among the arguments would become one for each replica.
+        return tf.distribute.get_replica_context().merge_call(
+            lambda strategy, gradients: function(strategy, gradients, self.group_size), args=(gradients,)
+        )
 
     def around(self, variables: Sequence[Any], apply: Callable[[], Any]) -> None:
         """Runs `apply`; of updates, combines the changes of the variables over the replicas."""
@@ -105,18 +109,20 @@ class Adasum(AdasumArguments, Wrapper):
 
         before = values()
         apply()
-        changes = self._merged(combined, [after - start for start, after in zip(before, values())])
-        assign_own(weights, [start + change for start, change in zip(before, changes)])
-        # Each replica's own step kept to the constraint; their combination need not.
-        for variable in variables:
-            if variable.constraint is not None:
-                variable.assign(variable.constraint(variable))
+        changes = [after - start for start, after in zip(before, values())]
 
-    def _merged(self, function: Callable[..., list[Any]], values: _Tensors) -> list[Any]:
-        # A function among the arguments would become one for each replica.
-        return tf.distribute.get_replica_context().merge_call(
-            lambda strategy, values: function(strategy, values, self.group_size), args=(values,)
-        )
+        def merged(strategy: tf.distribute.Strategy, before: _Tensors, changes: _Tensors) -> None:
+            for variable, weight, *new in zip(variables, weights, before, combined(strategy, changes, self.group_size)):
+                assign = functools.partial(_assign, variable.constraint)
+                strategy.extended.update(weight, assign, args=tuple(new), group=False)
+
+        tf.distribute.get_replica_context().merge_call(merged, args=(before, changes))
+
+
+def _assign(constraint: Any, weight: tf.Variable, start: tf.Tensor, change: tf.Tensor) -> None:
+    new = tf.cast(start + change, weight.dtype)
+    # Each replica's own step kept to the constraint; their combination need not.
+    weight.assign(new if constraint is None else constraint(new))
 
 
 # ---- Between replicas ---------------------------------------------------------------------------
@@ -131,7 +137,6 @@ def combined(strategy: tf.distribute.Strategy, layers: Sequence[Any], group_size
     where they are.
 
     Args:
-      strategy: the tf.distribute.Strategy.
       layers: dense tensors of each replica.
       group_size: replicas to a group, a divisor of their number; neighbours by their numbers. Combined are the
         groups' means.

@@ -32,7 +32,6 @@ def group_means(strategy: tf.distribute.Strategy, values: Sequence[Any], size: i
     """In cross-replica context: the mean over its group of the values that each replica has, on each.
 
     Args:
-      strategy: the tf.distribute.Strategy.
       values: floating-point tensors of each replica.
       size: replicas to a group, a divisor of their number; neighbours by their numbers.
     """

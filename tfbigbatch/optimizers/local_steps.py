@@ -20,6 +20,8 @@ from tfbigbatch.optimizers.wrapper_arguments import LocalStepsArguments
 
 # Learning rate and momentum of each outer step, unless they are given: DiLoCo's published numbers for 'nesterov'.
 _OUTER_STEPS = {"average": (1.0, 0.0), "nesterov": (0.7, 0.9), "adasum": (1.0, 0.0)}
+# In a replica: calls a function of (strategy, *values) in cross-replica context.
+_merge_call = tf.__internal__.distribute.interim.maybe_merge_call
 
 
 class _Layer(NamedTuple):
@@ -147,7 +149,7 @@ class LocalSteps(LocalStepsArguments, Wrapper):
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if replicas == 1 or (self.group_size == 1 and not self.data_parallel_steps):
             return gradients
-        return _merged(self._averaged, gradients)
+        return _merge_call(self._averaged, tf.distribute.get_strategy(), gradients)
 
     def _averaged(self, strategy: Any, gradients: list[Any]) -> list[Any]:
         if self._steps is None or not self.data_parallel_steps:
@@ -168,9 +170,9 @@ class LocalSteps(LocalStepsArguments, Wrapper):
         if self._steps is None:
             apply()
             return
-        _merged(self._begin)
+        _merge_call(self._begin, tf.distribute.get_strategy())
         apply()
-        _merged(self._end)
+        _merge_call(self._end, tf.distribute.get_strategy())
 
     # ---- Before and after it, in cross-replica context --------------------------------------------
 
@@ -355,8 +357,3 @@ def _new_state(strategy: Any, variable: tf.Variable, name: str, zeros: tf.Tensor
             trainable=False,
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
-
-
-def _merged(function: Callable[..., Any], *args: Any) -> Any:
-    """In a replica: `function(strategy, *args)` in cross-replica context."""
-    return tf.__internal__.distribute.interim.maybe_merge_call(function, tf.distribute.get_strategy(), *args)

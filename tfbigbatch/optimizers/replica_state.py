@@ -11,13 +11,9 @@ from tensorflow.python.distribute import distribute_utils
 
 
 class ReplicaState:
-    """Copies the values that variables have on each replica, to variables [replicas, ...] and back.
+    """Copies the values that a strategy's variables have on each replica, to variables [replicas, ...] and back.
 
     A checkpoint of a strategy's variables holds those of its first replica.
-
-    Args:
-      strategy: the tf.distribute.Strategy.
-      variables: list of its variables.
 
     Attributes:
       whole: list of variables [replicas, ...], zero at first.
@@ -64,20 +60,6 @@ def is_of_replicas(variable: Any) -> bool:
     """True if each replica has a value of its own, as of the statistics of batch normalisation and of metrics."""
     on_read = getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ
     return on_read and hasattr(variable, "values")
-
-
-def assign_own(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
-    """In a replica: assigns each variable's copy of this replica a value of its own, cast to its dtype."""
-
-    def merged(strategy: Any, variables: Sequence[Any], values: Sequence[Any]) -> None:
-        for variable, value in zip(variables, values):
-            strategy.extended.update(
-                variable, lambda own, new: own.assign(tf.cast(new, own.dtype)), args=(value,), group=False
-            )
-
-    tf.__internal__.distribute.interim.maybe_merge_call(
-        merged, tf.distribute.get_strategy(), list(variables), list(values)
-    )
 
 
 def regrouped(of_replicas: Sequence[tf.Tensor]) -> Any:

@@ -255,15 +255,10 @@ class Wrapper(Declared):
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the state that a file of Keras has for this optimizer, by position; see `load_by_position`."""
-        if not self.checkpointed:
+        if self.checkpointed:
+            load_by_position(self, store, super().load_own_variables, self.built)  # type: ignore[misc]
+        else:
             self.inner_optimizer.load_own_variables(store)
-            return
-
-        def load(store: Any) -> None:
-            for position, variable in enumerate(self.variables):
-                variable.assign(store[str(position)])
-
-        load_by_position(self, store, load, self.built)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, the optimizer's among them."""

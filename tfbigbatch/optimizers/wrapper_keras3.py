@@ -36,15 +36,7 @@ class Wrapper(wrapper.Wrapper, keras.optimizers.Optimizer):
         self._trainable_variables = self.inner_optimizer._trainable_variables
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
-        """Exchanges between the replicas what the wrapper is for, and updates the variables.
-
-        Args:
-          grads: list of gradients.
-          trainable_variables: list of their variables; those of `build` where left out.
-
-        Raises:
-          ValueError: the call is not in a replica's context.
-        """
+        """Exchanges between the replicas what the wrapper is for, and updates the variables; see `Wrapper.step`."""
         if trainable_variables is None:
             trainable_variables = self.inner_optimizer._trainable_variables
         apply = self.inner_optimizer.apply_gradients
