@@ -28,19 +28,16 @@ from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
 from tfbigbatch.schedules import classes
 
 if TYPE_CHECKING:
+    from tfbigbatch.optimizers.declared import KerasOptimizer as _Optimizer
     from tfbigbatch.schedules.classes import AdjustableWarmup, GradualWarmup, PhasedSchedule, RescaledSchedule
 
-    # tf_keras has no types: of an unknown base class a type checker would accept any argument.
-    class _Optimizer:
-        _place: Any
-
-        def build(self, var_list: Any) -> None: ...
-        def get_config(self) -> dict[str, Any]: ...
-        def __getattr__(self, name: str) -> Any: ...
+    class _Delegating:
+        def __init__(self, trackable: Any) -> None: ...
 
 else:
     GradualWarmup, AdjustableWarmup, PhasedSchedule, RescaledSchedule = classes.of_keras(tf_keras, tf, __name__)
     _Optimizer = tf_keras.optimizers.Optimizer
+    _Delegating = tf.__internal__.tracking.DelegatingTrackableMixin
 
 __all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
 __all__ += ["AdjustableWarmup", "GradualWarmup", "PhasedSchedule", "RescaledSchedule"]
@@ -235,11 +232,7 @@ class Muon(muon.Muon, Face): ...
 class Shampoo(shampoo.Shampoo, Face): ...
 
 
-# Typed, for `Wrapper` to be of it.
-_Delegating: Any = tf.__internal__.tracking.DelegatingTrackableMixin
-
-
-class Wrapper(wrapper.Wrapper, _Delegating, tf_keras.optimizers.Optimizer):
+class Wrapper(wrapper.Wrapper, _Delegating, _Optimizer):
     """An optimizer of tf_keras around another one: what `wrapper.Wrapper` leaves to each Keras."""
 
     of_keras, other = tf_keras, "optimizers.keras3"

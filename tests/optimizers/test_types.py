@@ -30,6 +30,7 @@ WRONG = {
     'keras3.Shampoo(block_size="128")': 'Argument "block_size" to "Shampoo" has incompatible type "str"',
     "keras3.AdamW(exclude_from_layer_adaptation=[])": 'Unexpected keyword argument "exclude_from_layer_adaptation"',
     'keras3.LocalSteps(optimizer, every="often")': 'Argument "every" to "LocalSteps" has incompatible type "str"',
+    "keras2.Adasum(optimizer, combine=1)": 'Argument "combine" to "Adasum" has incompatible type "int"',
     "keras3.LocalSteps(optimizer)": 'Missing positional argument "every" in call to "LocalSteps"',
 }
 

@@ -237,6 +237,19 @@ class Group(Declared):
         return repr(self.config())
 
 
+if TYPE_CHECKING:
+
+    class KerasOptimizer:
+        """An optimizer of either Keras to a type checker, which takes any argument for an untyped base class."""
+
+        _place: Any
+
+        def build(self, variables: Any) -> None: ...
+        def get_config(self) -> dict[str, Any]: ...
+        def _overwrite_variables_directly_with_gradients(self, grads: Any, vars: Any) -> Any: ...
+        def __getattr__(self, name: str) -> Any: ...
+
+
 _Kind = TypeVar("_Kind", bound=Group)
 
 

@@ -27,15 +27,7 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
     from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
 
 if TYPE_CHECKING:
-    # Keras has no types: of an unknown base class a type checker would accept any argument.
-    class _Optimizer:
-        _place: Any
-
-        def build(self, variables: Any) -> None: ...
-        def get_config(self) -> dict[str, Any]: ...
-        def _overwrite_variables_directly_with_gradients(self, grads: Any, vars: Any) -> Any: ...
-        def __getattr__(self, name: str) -> Any: ...
-
+    from tfbigbatch.optimizers.declared import KerasOptimizer as _Optimizer
 else:
     _Optimizer = keras.optimizers.Optimizer
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 
 from tfbigbatch.optimizers import adasum, local_steps, wrapper
 from tfbigbatch.optimizers.checkpointing import load_by_position
 
+if TYPE_CHECKING:
+    from tfbigbatch.optimizers.declared import KerasOptimizer as _Optimizer
+else:
+    _Optimizer = keras.optimizers.Optimizer
 
-class Wrapper(wrapper.Wrapper, keras.optimizers.Optimizer):
+
+class Wrapper(wrapper.Wrapper, _Optimizer):
     """An optimizer of Keras 3 around another one: what `wrapper.Wrapper` leaves to each Keras."""
 
     of_keras, other = keras, "keras2"
