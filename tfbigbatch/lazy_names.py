@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tfbigbatch import keras_version
 
 
-class LazyNames:
-    """The lazy attributes of a package, for its `__getattr__` and `__dir__`.
+def of(
+    package: str, homes: Mapping[str, str], *, for_keras: Iterable[str] = (), modules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a package whose names are imported on first use.
 
     Args:
       package: its dotted name.
-      homes: the submodule of `package` that defines each name, or its full dotted name.
-      for_keras: names of `tfbigbatch.keras2` and of its module `keras3`, which is an attribute too; for the `tf.keras`
-        in use.
+      homes: the submodule of `package` that defines each name.
+      for_keras: names of `tfbigbatch.keras2` and of the package's module `keras3`: for the `tf.keras` in use.
+      modules: submodules that are attributes too.
     """
 
-    def __init__(self, package: str, homes: Mapping[str, str], for_keras: Iterable[str] = ()) -> None:
-        self._package, self._homes, self._for_keras = package, homes, tuple(for_keras)
-        self._modules = ("keras3",) if self._for_keras else ()
+    def get(name: str) -> Any:
+        if name in homes:
+            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        if name in for_keras:
+            return getattr(keras_version.module_for(package), name)
+        if name in modules:
+            return importlib.import_module(f"{package}.{name}")
+        known = ", ".join([*sys.modules[package].__all__, *modules])
+        raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {known}")
 
-    def get(self, name: str) -> Any:
-        """The attribute; AttributeError where there is none."""
-        if name in self._homes:
-            home = self._homes[name] if "." in self._homes[name] else f"{self._package}.{self._homes[name]}"
-            return getattr(importlib.import_module(home), name)
-        if name in self._for_keras:
-            return getattr(keras_version.module_for(self._package), name)
-        if name in self._modules:
-            return importlib.import_module(f"{self._package}.{name}")
-        known = ", ".join([*sys.modules[self._package].__all__, *self._modules])
-        raise AttributeError(f"module {self._package!r} has no attribute {name!r}; it has {known}")
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes, *for_keras, *modules})
 
-    def names(self) -> list[str]:
-        """All attributes, imported or not."""
-        return sorted({*vars(sys.modules[self._package]), *self._homes, *self._for_keras, *self._modules})
+    return get, names

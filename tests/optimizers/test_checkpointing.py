@@ -18,7 +18,8 @@ from tests.helpers.keras_versions import (
     state_by_name,
     variables,
 )
-from tfbigbatch.optimizers import AccumulationSchedule, restore_from_saved_model
+from tfbigbatch.keras2 import restore_from_saved_model
+from tfbigbatch.optimizers import AccumulationSchedule
 
 # Without the second that tracing takes: states are the same.
 fitted = functools.partial(keras_versions.fitted, run_eagerly=True)

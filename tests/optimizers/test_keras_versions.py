@@ -120,7 +120,7 @@ def test_a_saved_model_goes_on_as_if_never_stopped(keras_version, name, argument
         model.save(path)
     loaded = [KERAS[keras_version].models.load_model(path) for path in formats]
     for each, path in zip(loaded[2:], formats[2:]):
-        tfbigbatch.optimizers.restore_from_saved_model(each, str(path))
+        tfbigbatch.keras2.restore_from_saved_model(each, str(path))
     x, y = np.ones([32, 4], "float32"), np.ones([32, 1], "float32")
     for each in (model, *loaded):
         each.fit(x, y, batch_size=8, epochs=1, shuffle=False, verbose=0)

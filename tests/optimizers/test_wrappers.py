@@ -213,7 +213,7 @@ def test_any_registered_optimizer_is_wrapped_by_name(keras_version):
     for fields, message in (
         ({"adasum": {"groupsize": 4}}, "Did you mean 'group_size'"),
         ({"local_steps": {"evry": 4}}, "Did you mean 'every'"),
-        ({"local_steps": True}, "lacks 'every'"),
+        ({"local_steps": True}, "local_steps lacks every: H, steps of a round"),
         ({"local_steps": {"every": -1}}, "local_steps: every=-1 is out of range"),
         ({"local_steps": {"every": 4}, "adasum": True}, "each decides what the replicas exchange"),
     ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -14,40 +13,6 @@ from tensorflow.python.checkpoint import tensor_callable
 from tensorflow.python.trackable import base as trackable
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.tensorflow_paths import literal_path
-
-
-def restore_from_saved_model(model: Any, path: str) -> None:
-    """Gives a model that `tf_keras.models.load_model` read from a SavedModel its optimizer's state too.
-
-    tf_keras restores the weights, and leaves any optimizer fresh. (A `.keras` file needs no second
-    call: its optimizer is restored with it.)
-
-    Args:
-      model: the compiled model, of our optimizers or Keras' own.
-      path: the folder of the SavedModel.
-
-    Raises:
-      ValueError: there is no SavedModel in `path`, or its optimizer is not that of `model`.
-    """
-    path = expanded(path)
-    prefix = os.path.join(path, "variables", "variables")
-    if not tf.io.gfile.exists(f"{prefix}.index"):
-        raise ValueError(f"{path} holds no SavedModel: {prefix}.index is missing. Give the folder of model.save().")
-    optimizer = model.optimizer
-    optimizer.build(model.trainable_variables)
-    if hasattr(optimizer, "named_state"):
-        optimizer.named_state.has_layout = False
-    try:
-        status = tf.train.Checkpoint(optimizer=optimizer).read(literal_path(prefix))
-        status.assert_existing_objects_matched()
-    except AssertionError as error:
-        raise ValueError(f"{path} was saved with another optimizer than the model has: {error}") from None
-    finally:
-        if hasattr(optimizer, "named_state"):
-            optimizer.named_state.has_layout = True
-    status.expect_partial()
 
 
 class SavedByName:
@@ -189,13 +154,12 @@ class NamedState(tf.Module):
     def __init__(self, optimizer: str, **variables: tf.Variable) -> None:
         super().__init__(name="state")
         self.layout = _Layout(optimizer)
-        self.has_layout = True
         for name, variable in variables.items():
             setattr(self, name, variable)
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         children = super()._trackable_children(save_type, **kwargs)
-        if save_type != "checkpoint" or not self.has_layout:
+        if save_type != "checkpoint":
             # A SavedModel holds variables only.
             children.pop("layout", None)
         return children

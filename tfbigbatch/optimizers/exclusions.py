@@ -44,10 +44,14 @@ def check_patterns(name: str, patterns: Any) -> tuple[str, ...] | str | None:
     return patterns
 
 
+def regexes(patterns: Sequence[str] | str | None) -> Sequence[str]:
+    """The regular expressions of a list, a set's name or None."""
+    return SETS[patterns] if isinstance(patterns, str) else patterns or ()
+
+
 def is_excluded(path: str, patterns: Sequence[str] | str | None) -> bool:
     """True where any of `patterns` (a list, a set's name or None) is found in a path such as 'lstm/bias'."""
-    patterns = SETS[patterns] if isinstance(patterns, str) else patterns
-    return any(re.search(pattern, path) for pattern in patterns or ())
+    return any(re.search(pattern, path) for pattern in regexes(patterns))
 
 
 def warn_of_idle(

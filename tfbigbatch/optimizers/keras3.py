@@ -318,7 +318,9 @@ def of_rule(rule: type[Rule]) -> type[Rule]:
     own = globals().get(rule.__name__)
     if isinstance(own, type) and issubclass(own, rule):
         return own
-    return _registered(type(rule.__name__, (rule, Face), {"__module__": rule.__module__}))
+    # Under another package: its name may be that of one of ours.
+    registered = keras.saving.register_keras_serializable("tfbigbatch.own")
+    return registered(type(rule.__name__, (rule, Face), {"__module__": rule.__module__}))
 
 
 @_registered

@@ -72,3 +72,8 @@ def apart(function: Callable[..., Any], matrices: Tensor, *arguments: Any, jit_c
     """`function(matrices, *arguments)`: JAX compiles a step as a whole, and PyTorch computes as it goes."""
     del jit_compile
     return function(matrices, *arguments)
+
+
+def __getattr__(name: str) -> Any:
+    """Other functions of `keras.ops`, for a rule from elsewhere."""
+    return getattr(keras.ops, name)

@@ -95,3 +95,8 @@ def _traced(function: Any, spec: tf.TensorSpec, arguments: tuple[Any, ...], jit_
         autograph=False,
         experimental_attributes={"_noinline": True},
     )
+
+
+def __getattr__(name: str) -> Any:
+    """Other functions of `tf.math`, for a rule from elsewhere; of those `keras.ops` has most under the same names."""
+    return getattr(tf.math, name)

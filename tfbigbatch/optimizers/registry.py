@@ -4,41 +4,47 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeGuard
 
-from tfbigbatch import keras_version
+from tfbigbatch import keras_version, registration
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.optimizers import declared, exclusions, wrapper_arguments
+from tfbigbatch.optimizers import declared, exclusions
+from tfbigbatch.optimizers.adamw import AdamW
 from tfbigbatch.optimizers.aliases import unknown
-from tfbigbatch.optimizers.declared import Changing, Declared, Hyperparameter, hyper
+from tfbigbatch.optimizers.declared import Changing, Declared, hyper
 from tfbigbatch.optimizers.lamb import LAMB
 from tfbigbatch.optimizers.lars import LARS
 from tfbigbatch.optimizers.muon import Muon
 from tfbigbatch.optimizers.rule import Rule
 from tfbigbatch.optimizers.shampoo import Shampoo
+from tfbigbatch.optimizers.wrapper_arguments import AdasumArguments, LocalStepsArguments
 
 _EXCLUDE = "exclude_from_weight_decay"
-_SHARD = "shard_updates"
+_LIMIT = declared.optional(declared.not_negative)
 
 
 class _OfKeras(Declared):
-    """What `get` takes for an optimizer of Keras' own."""
+    """What `get` takes for an optimizer of Keras' own, in both Kerases."""
+
+    in_keras: ClassVar[str]
 
     learning_rate: Changing = hyper(declared.changing, "", default=0.001)
-    weight_decay: float | None = hyper(declared.optional(declared.not_negative), "", default=None)
+    weight_decay: float | None = hyper(_LIMIT, "", default=None)
     jit_compile: bool = hyper(declared.flag, "", default=True)
     exclude_from_weight_decay: Any = hyper(declared.patterns, "", default=None)
-    clipnorm: float | None = hyper(declared.optional(declared.not_negative), "", default=None)
-    clipvalue: float | None = hyper(declared.optional(declared.not_negative), "", default=None)
-    global_clipnorm: float | None = hyper(declared.optional(declared.not_negative), "", default=None)
+    clipnorm: float | None = hyper(_LIMIT, "", default=None)
+    clipvalue: float | None = hyper(_LIMIT, "", default=None)
+    global_clipnorm: float | None = hyper(_LIMIT, "", default=None)
     use_ema: bool = hyper(declared.flag, "", default=False)
     ema_momentum: float = hyper(declared.number(least=0.0, most=1.0), "", default=0.99)
     ema_overwrite_frequency: int | None = hyper(declared.optional(declared.count), "", default=None)
 
 
 class _KerasAdamW(_OfKeras):
-    weight_decay: float | None = hyper(declared.optional(declared.not_negative), "", default=0.004)
+    in_keras = "AdamW"
+
+    weight_decay: float | None = hyper(_LIMIT, "", default=0.004)
     beta_1: float = hyper(declared.fraction, "", default=0.9)
     beta_2: float = hyper(declared.fraction, "", default=0.999)
     epsilon: float = hyper(declared.not_negative, "", default=1e-7)
@@ -47,6 +53,8 @@ class _KerasAdamW(_OfKeras):
 
 
 class _KerasMomentum(_OfKeras):
+    in_keras = "SGD"
+
     learning_rate: Changing = hyper(declared.changing, "", default=0.01)
     momentum: float = hyper(declared.number(least=0.0, most=1.0), "", default=0.9)
     nesterov: bool = hyper(declared.flag, "", default=False)
@@ -61,31 +69,14 @@ _BUILT_IN: dict[str, type[Declared]] = {
     "adamw": _KerasAdamW,
     "momentum": _KerasMomentum,
 }
-# Accepted for every optimizer: with what arguments to wrap it, in which class. True: with none.
-_WRAPPERS = {
-    "adasum": ("Adasum", wrapper_arguments.AdasumArguments.hyperparameters, {"group_size": 8}),
-    "local_steps": ("LocalSteps", wrapper_arguments.LocalStepsArguments.hyperparameters, {"every": 32}),
-}
-WRAPPERS = tuple(_WRAPPERS)
 # The user's own, by name.
 _registered: dict[str, Callable[..., Any]] = {}
-
-
-def _maker(name: str, keras: str | None) -> Callable[..., Any]:
-    """The class, or function, that makes an optimizer for a Keras."""
-    made = _BUILT_IN.get(name) or _registered[name]
-    if isinstance(made, type) and issubclass(made, Rule):
-        return keras_version.module_for("tfbigbatch.optimizers", keras).of_rule(made)
-    theirs = {"adamw": "AdamW", "momentum": "SGD"}
-    return getattr(keras_version.keras_package(keras).optimizers, theirs[name]) if name in theirs else made
-
-
-def _table(name: str) -> dict[str, Hyperparameter]:
-    """The hyperparameters of a registered name; empty for an optimizer of the user's own that declares none."""
-    made = _BUILT_IN.get(name) or _registered.get(name)
-    if isinstance(made, type) and issubclass(made, Declared):
-        return {argument: each for argument, each in made.hyperparameters.items() if argument != "name"}
-    return {}
+# Accepted for every optimizer: the class that is then around it, and its arguments.
+_WRAPPERS: dict[str, tuple[str, type[Declared]]] = {
+    "adasum": ("Adasum", AdasumArguments),
+    "local_steps": ("LocalSteps", LocalStepsArguments),
+}
+WRAPPERS = tuple(_WRAPPERS)
 
 
 def names() -> list[str]:
@@ -101,9 +92,9 @@ def register(name: str, maker: Callable[..., Any]) -> None:
 
     Args:
       name: the name, in lower case.
-      maker: a `rule.Rule`, which gets a class for each Keras; or an optimizer's class, or a function that names its
-        arguments. It is called with keyword arguments: the learning_rate (a number, variable or schedule), and the
-        other fields of the config. The trainers need an optimizer of tf_keras.
+      maker: a `rule.Rule`, which gets a class for each Keras, and loads where it was saved; or an optimizer's class, or
+        a function that names its arguments. It is called with keyword arguments: the learning_rate (a number, variable
+        or schedule), and the other fields of the config. The trainers need an optimizer of tf_keras.
 
     Raises:
       ValueError: the name is one of this package's own, or no name; or `maker` cannot be called.
@@ -115,6 +106,8 @@ def register(name: str, maker: Callable[..., Any]) -> None:
     if not callable(maker):
         raise InputError(f"optimizers.register: {maker!r} cannot be called; expected a class or a function.")
     _registered[name] = maker
+    if _is_rule(maker):
+        registration.add_rule(maker)
 
 
 def fields(name: str) -> dict[str, Any]:
@@ -130,11 +123,7 @@ def fields(name: str) -> dict[str, Any]:
     Raises:
       ValueError: the name is unknown; the message has the nearest valid one.
     """
-    _check_name(name, names())
-    if table := _table(name.lower()):
-        return {**{argument: each.default for argument, each in table.items()}, **dict.fromkeys(WRAPPERS)}
-    defaults = {argument: each.default for argument, each in _parameters(_registered[name.lower()]).items()}
-    defaults.pop("name", None)
+    defaults = {argument: each.default for argument, each in _parameters(_made_by(name)).items() if argument != "name"}
     return {**defaults, _EXCLUDE: defaults.get(_EXCLUDE), **dict.fromkeys(WRAPPERS)}
 
 
@@ -143,7 +132,7 @@ def check_fields(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
       name: a registered name.
-      arguments: dictionary of argument to value. Values are checked for the optimizers of this package and Keras'.
+      arguments: dictionary of argument to value. Values are checked for rules and the optimizers of Keras.
 
     Returns:
       The arguments as the optimizer has them.
@@ -151,43 +140,8 @@ def check_fields(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
       ValueError: the name, or an argument's name, is unknown, or a value cannot be used.
     """
-    checked = _checked(name.lower(), arguments, fields(name))
-    _chosen_wrapper(arguments)
-    return checked
-
-
-def _checked(name: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments after their checks; raises ValueError for one that is not among `known`, or cannot be used."""
-    label, table = f"optimizer {name!r}", _table(name)
-    for argument, value in arguments.items():
-        if argument not in known:
-            raise unknown(label, argument, value, known)
-    return {
-        argument: table[argument].check(label, argument, value) if argument in table else value
-        for argument, value in arguments.items()
-    }
-
-
-def _check_name(name: Any, known: Iterable[str]) -> None:
-    if not isinstance(name, str) or name.lower() not in known:
-        raise InputError(f"optimizer {name!r} is unknown. {nearest(name, known)}")
-
-
-def _parameters(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The arguments that a registered optimizer's constructor takes by name, its bases' included."""
-    if not isinstance(maker, type):
-        return dict(inspect.signature(maker).parameters)
-    found: dict[str, inspect.Parameter] = {}
-    for cls in maker.__mro__:
-        if "__init__" in vars(cls):
-            parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
-            for each in parameters:
-                if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
-                    found.setdefault(each.name, each)
-            if not any(each.kind is each.VAR_KEYWORD for each in parameters):
-                break
-    # `rule`: given by LARS and LAMB themselves.
-    return {name: each for name, each in found.items() if name not in ("self", "mesh", "rule")}
+    _wrapper(arguments)
+    return _checked(name, arguments, fields(name))
 
 
 def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
@@ -210,66 +164,88 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
     if isinstance(name_or_config, dict):
         arguments = {**name_or_config, **arguments}
         name_or_config = arguments.pop("name", None)
-    _check_name(name_or_config, names())
-    name = name_or_config.lower()
-    wrappers = {wrapper: arguments.pop(wrapper, None) for wrapper in WRAPPERS}
-    maker = _maker(name, keras)
-    shard = arguments.pop(_SHARD, False) if name == "adamw" else False
-    if _KerasAdamW.hyperparameters[_SHARD].check(f"optimizer {name!r}", _SHARD, shard):
+    name, made, wrapper = name_or_config, _made_by(name_or_config), _wrapper(arguments)
+    given = {argument: value for argument, value in arguments.items() if argument not in WRAPPERS}
+    ours = keras_version.module_for("tfbigbatch.optimizers", keras)
+    if made is _KerasAdamW and (shard := given.pop("shard_updates", False)) is not False:
         # Keras' own gives way to ours where its updates are sharded.
-        maker, arguments[_SHARD] = keras_version.module_for("tfbigbatch.optimizers", keras).AdamW, True
-    accepted = _parameters(maker)
-    excluded = None
+        made, given["shard_updates"] = AdamW, shard
+    if made is _KerasMomentum:
+        given.setdefault("momentum", 0.9)
+    maker = made
+    if _is_rule(made):
+        maker = ours.of_rule(made)
+    elif isinstance(made, type) and issubclass(made, _OfKeras):
+        maker = getattr(keras_version.keras_package(keras).optimizers, made.in_keras)
+    accepted, excluded = _parameters(maker), None
     if _EXCLUDE not in accepted:
-        excluded = exclusions.check_patterns(_EXCLUDE, arguments.pop(_EXCLUDE, None))
-    arguments = _checked(name, arguments, {**accepted, **dict.fromkeys(WRAPPERS)})
-    if name == "momentum":
-        arguments.setdefault("momentum", 0.9)
+        excluded = exclusions.check_patterns(_EXCLUDE, given.pop(_EXCLUDE, None))
+    given = _checked(name, given, {**accepted, _EXCLUDE: None, **dict.fromkeys(WRAPPERS)})
     try:
-        optimizer = maker(**arguments)
+        optimizer = maker(**given)
         if excluded:
-            optimizer.exclude_from_weight_decay(var_names=_patterns_for_keras(excluded))
-        return _wrapped(optimizer, wrappers, keras)
+            # The names that Keras' own method compares may end in ':0'.
+            patterns = [re.sub(r"\$$", r"(:\\d+)?$", pattern) for pattern in exclusions.regexes(excluded)]
+            optimizer.exclude_from_weight_decay(var_names=patterns)
+        return getattr(ours, wrapper[0])(optimizer, **wrapper[1]) if wrapper else optimizer
     except (TypeError, ValueError) as error:
         raise InputError(f"optimizer {name!r}: {error}") from None
 
 
-def _wrapped(optimizer: Any, wrappers: Mapping[str, Any], keras: str | None) -> Any:
-    chosen = _chosen_wrapper(wrappers)
-    if chosen is None:
-        return optimizer
-    wrapper, options = chosen
-    return getattr(keras_version.module_for("tfbigbatch.optimizers", keras), _WRAPPERS[wrapper][0])(
-        optimizer, **options
-    )
+def _made_by(name: Any) -> Callable[..., Any]:
+    """What a registered name stands for; raises ValueError for another."""
+    known: dict[str, Callable[..., Any]] = {**_BUILT_IN, **_registered}
+    if not isinstance(name, str) or name.lower() not in known:
+        raise InputError(f"optimizer {name!r} is unknown. {nearest(name, known)}")
+    return known[name.lower()]
 
 
-def _chosen_wrapper(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """(Name, arguments) of the wrapper that the fields ask for, checked; None for none.
+def _is_rule(made: Any) -> TypeGuard[type[Rule]]:
+    """True for a rule that is no optimizer of a Keras yet."""
+    return isinstance(made, type) and issubclass(made, Rule) and not hasattr(made, "apply_gradients")
+
+
+def _parameters(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The arguments that an optimizer's constructor takes by name, its bases' included, or a function."""
+    if not isinstance(maker, type):
+        return dict(inspect.signature(maker).parameters)
+    found: dict[str, inspect.Parameter] = {}
+    for cls in maker.__mro__:
+        if "__init__" in vars(cls):
+            parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
+            for each in parameters:
+                if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+                    found.setdefault(each.name, each)
+            if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+                break
+    return {name: each for name, each in found.items() if name not in ("self", "mesh")}
+
+
+def _checked(name: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments after their checks; raises ValueError for one that is not among `known`, or cannot be used."""
+    label, declarations = f"optimizer {name.lower()!r}", getattr(_made_by(name), "hyperparameters", {})
+    checked = {}
+    for argument, value in arguments.items():
+        if argument not in known:
+            raise unknown(label, argument, value, known)
+        checked[argument] = declarations[argument].check(label, argument, value) if argument in declarations else value
+    return checked
+
+
+def _wrapper(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """(Class, its arguments after their checks) of the wrapper that is asked for; None for none.
 
     Raises:
       ValueError: two are asked for, or one with what cannot be its arguments.
     """
-    asked = [name for name in WRAPPERS if fields.get(name) is not None and fields[name] is not False]
+    asked = [name for name in WRAPPERS if arguments.get(name) is not None and arguments[name] is not False]
     if not asked:
         return None
     if len(asked) > 1:
         raise InputError(f"{' and '.join(asked)}: each decides what the replicas exchange. Set one of them to None.")
     [name] = asked
-    value, (wrapper, table, example) = fields[name], _WRAPPERS[name]
+    value, (wrapper, kind) = arguments[name], _WRAPPERS[name]
     if value is not True and not isinstance(value, Mapping):
-        raise InputError(f"{name}={value!r}: expected True, False, or a dictionary such as {example}.")
-    options = {} if value is True else dict(value)
-    for option in options:
-        if option not in table:
-            raise InputError(f"{name}.{option}: {wrapper} takes no such argument. {nearest(option, table)}")
-        options[option] = table[option].check(name, option, options[option])
-    if name == "local_steps" and "every" not in options:
-        raise InputError(f"{name}={value!r} lacks 'every', the steps of a round; expected such as {example}.")
-    return name, options
-
-
-def _patterns_for_keras(patterns: Any) -> list[str]:
-    """The patterns of variables without weight decay, for Keras' own method: its names may end in ':0'."""
-    patterns = exclusions.SETS[patterns] if isinstance(patterns, str) else patterns or ()
-    return [re.sub(r"\$$", r"(:\\d+)?$", pattern) for pattern in patterns]
+        fields = ", ".join(kind.hyperparameters)
+        raise InputError(f"{name}={value!r}: expected True, False, or a dictionary of some of {fields}.")
+    return wrapper, declared.checked(name, kind.hyperparameters, (), {} if value is True else value)

@@ -19,6 +19,10 @@ from tfbigbatch.optimizers import declared, exclusions
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.declared import Changing, Declared, Group, Hyperparameter, hyper
 
+# What an optimizer outside of this package is written with; `declared` has the checks of hyperparameters.
+__all__ = ["AdaptedRule", "Changing", "Group", "Layer", "MatrixRule", "Now", "Rule", "Tensor", "Updated", "View"]
+__all__ += ["corrections", "declared", "hyper", "norm", "of", "trust_ratio"]
+
 # A tensor of any backend.
 Tensor = Any
 # How a rule reads a layer as matrices or blocks: `matrices.MatrixView`, `blocks.BlockView`.
