@@ -6,10 +6,9 @@ Names are imported on first use, so that `import tfbigbatch` costs next to nothi
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tfbigbatch import registration
+from tfbigbatch import lazy_names, registration
 
 if TYPE_CHECKING:
     # For editors and type checkers: the classes of the other Keras have the same arguments.
@@ -18,22 +17,6 @@ if TYPE_CHECKING:
     from tfbigbatch.scaling.recipe import Recipe
 
 __version__ = "0.3.0"
-
-_HOMES = {
-    "Adasum": "tfbigbatch.optimizers",
-    "LAMB": "tfbigbatch.optimizers",
-    "LARS": "tfbigbatch.optimizers",
-    "LocalSteps": "tfbigbatch.optimizers",
-    "Muon": "tfbigbatch.optimizers",
-    "Recipe": "tfbigbatch.scaling",
-    "BatchRamp": "tfbigbatch.scaling",
-    "Shampoo": "tfbigbatch.optimizers",
-    "load_run": "tfbigbatch.runs.load",
-    "advise": "tfbigbatch.advice.model",
-    "check": "tfbigbatch.instruments.time_constants",
-}
-
-_SUBPACKAGES = ("callbacks", "export", "instruments", "keras2", "optimizers", "scaling", "schedules")
 
 # Spelt out, so that type checkers know the names as public.
 __all__ = [
@@ -50,19 +33,15 @@ __all__ = [
     "load_run",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"tfbigbatch.{name}")
-    known = ", ".join([*_HOMES, *_SUBPACKAGES])
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {known}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, *_SUBPACKAGES])
-
+_HOMES = {
+    **dict.fromkeys(("Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"), "optimizers"),
+    **dict.fromkeys(("BatchRamp", "Recipe"), "scaling"),
+    "load_run": "runs.load",
+    "advise": "advice.model",
+    "check": "instruments.time_constants",
+}
+_SUBPACKAGES = ("callbacks", "export", "instruments", "keras2", "optimizers", "scaling", "schedules")
+__getattr__, __dir__ = lazy_names.of(__name__, _HOMES, modules=_SUBPACKAGES)
 
 # At the end: what it imports may import names of this module.
 registration.install()

@@ -29,8 +29,8 @@ def of(
             return getattr(keras_version.module_for(package), name)
         if name in modules:
             return importlib.import_module(f"{package}.{name}")
-        known = ", ".join([*sys.modules[package].__all__, *modules])
-        raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {known}")
+        known = sorted({*sys.modules[package].__all__, *homes, *modules})
+        raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(known)}")
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes, *for_keras, *modules})

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tfbigbatch.lazy_names import LazyNames
+from tfbigbatch import lazy_names
 
 __all__ = ["ExactResume"]
-_lazy = LazyNames(__name__, {"ExactResume": "exact_resume"})
-
-
-def __getattr__(name: str) -> Any:
-    return _lazy.get(name)
-
-
-def __dir__() -> list[str]:
-    return _lazy.names()
+__getattr__, __dir__ = lazy_names.of(__name__, {"ExactResume": "exact_resume"})

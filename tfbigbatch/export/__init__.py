@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from tfbigbatch import lazy_names
 
-from tfbigbatch.lazy_names import LazyNames
-
-_lazy = LazyNames(__name__, {"Exported": "run", "FORMATS": "formats", "convert": "to_keras3", "export_run": "run"})
+__getattr__, __dir__ = lazy_names.of(
+    __name__, {"Exported": "run", "FORMATS": "formats", "convert": "to_keras3", "export_run": "run"}
+)
 __all__ = ["FORMATS", "Exported", "convert", "export_run"]
-
-
-def __getattr__(name: str) -> Any:
-    return _lazy.get(name)

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tfbigbatch.lazy_names import LazyNames
+from tfbigbatch import lazy_names
 
 _HOMES = {
     "EventLog": "event_log",
@@ -19,12 +17,4 @@ _HOMES = {
 }
 
 __all__ = [*_HOMES]
-_lazy = LazyNames(__name__, _HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    return _lazy.get(name)
-
-
-def __dir__() -> list[str]:
-    return _lazy.names()
+__getattr__, __dir__ = lazy_names.of(__name__, _HOMES)

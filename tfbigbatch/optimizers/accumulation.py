@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfbigbatch.optimizers.tensorflow import arithmetic_dtype
+
 
 def split_micro_batches(data: Any, accumulation_steps: int) -> Any:
     """Reshapes every tensor of a nest from [batch, ...] to [accumulation_steps, micro_batch, ...].
@@ -32,13 +34,11 @@ def accumulate_gradients(
 ) -> list[tf.Tensor]:
     """Mean gradient over the micro-batches of one batch, in a loop on the device.
 
-    No reduction over replicas happens here: the caller applies the result once, and the
-    optimizer reduces then.
+    No reduction over replicas happens here: the caller applies the result once, and the optimizer reduces then.
 
     Args:
-      gradients_of: maps one micro-batch (the nest of `data`, with a leading axis of
-        batch / accumulation_steps) to the list of gradients of its mean loss, one for each of
-        `variables`; None where a variable is unused.
+      gradients_of: maps one micro-batch (the nest of `data`, with a leading axis of batch / accumulation_steps) to the
+        list of gradients of its mean loss, one for each of `variables`; None where a variable is unused.
       data: nest of tensors, each [batch, ...] with a static batch.
       variables: of either Keras.
       accumulation_steps: at least 1.
@@ -52,10 +52,6 @@ def accumulate_gradients(
     """
     _check_variables(variables)
     micro_batches = split_micro_batches(data, accumulation_steps)
-
-    def wide(dtype: Any) -> tf.DType:
-        dtype = tf.as_dtype(dtype)
-        return dtype if dtype.size >= 4 else tf.float32
 
     def body(index: tf.Tensor, sums: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         gradients = gradients_of(tf.nest.map_structure(lambda tensor: tensor[index], micro_batches))
@@ -73,7 +69,7 @@ def accumulate_gradients(
 
     overwritten = [getattr(variable, "overwrite_with_gradient", False) for variable in variables]
     adds = [tf.maximum if each else tf.add for each in overwritten]
-    zeros = [tf.zeros(variable.shape, wide(variable.dtype)) for variable in variables]
+    zeros = [tf.zeros(variable.shape, arithmetic_dtype(variable)) for variable in variables]
     _, sums = tf.while_loop(
         lambda index, sums: index < accumulation_steps, body, (tf.constant(0), zeros), parallel_iterations=1
     )
@@ -92,10 +88,3 @@ def _check_variables(variables: Sequence[Any]) -> None:
                 f"accumulate_gradients: {variable.name!r} is of {tf.as_dtype(variable.dtype).name}, which has no "
                 "gradient. Leave it out of `variables`."
             )
-
-
-def mean_of(total: Any, micro_batches: Any) -> Any:
-    """A sum over micro-batches, divided by their number: an int, or an int64 tensor."""
-    if tf.is_tensor(micro_batches):
-        micro_batches = tf.cast(micro_batches, total.dtype if hasattr(total, "dtype") else tf.float32)
-    return total / micro_batches

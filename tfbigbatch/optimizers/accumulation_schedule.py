@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers.ops import of
 from tfbigbatch.utils import arguments
 
 
+@dataclasses.dataclass(unsafe_hash=True)
 class AccumulationSchedule:
     """Micro-batches of every optimizer step, in stages: the `accumulation_steps` of LARS, LAMB, Muon and Shampoo.
 
@@ -24,10 +27,13 @@ class AccumulationSchedule:
       ValueError: a number cannot be used, there is no stage, or the two differ in length.
     """
 
-    def __init__(self, micro_batches: Sequence[int], steps: Sequence[int]) -> None:
+    micro_batches: Sequence[int]
+    steps: Sequence[int]
+
+    def __post_init__(self) -> None:
         label = type(self).__name__
-        self.micro_batches = tuple(arguments.integers("micro_batches", micro_batches, least=1, owner=label))
-        self.steps = tuple(arguments.integers("steps", steps, least=1, owner=label))
+        self.micro_batches = tuple(arguments.integers("micro_batches", self.micro_batches, least=1, owner=label))
+        self.steps = tuple(arguments.integers("steps", self.steps, least=1, owner=label))
         if not self.steps or len(self.micro_batches) != len(self.steps):
             raise InputError(
                 f"{label}: micro_batches={list(self.micro_batches)} for stages of {list(self.steps)} steps; expected "
@@ -36,8 +42,6 @@ class AccumulationSchedule:
 
     def __call__(self, step: Any) -> Any:
         """The micro-batches of an optimizer step, counted from 0: an integer tensor of the shape of `step`."""
-        from tfbigbatch.optimizers.rule import of  # Which imports this module.
-
         ops = of(step)
         step = ops.cast(step, ops.INTEGER)
         count = ops.zeros_like(step) + self.micro_batches[0]
@@ -54,15 +58,6 @@ class AccumulationSchedule:
             found += count * min(left, steps)
             left -= min(left, steps)
         return found + self.micro_batches[-1] * left
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AccumulationSchedule) and self.get_config() == other.get_config()
-
-    def __hash__(self) -> int:
-        return hash((self.micro_batches, self.steps))
-
-    def __repr__(self) -> str:
-        return f"AccumulationSchedule(micro_batches={list(self.micro_batches)}, steps={list(self.steps)})"
 
     def get_config(self) -> dict[str, Any]:
         return {"micro_batches": list(self.micro_batches), "steps": list(self.steps)}

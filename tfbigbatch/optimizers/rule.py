@@ -7,10 +7,7 @@ moments, to new ones, by functions of tensors of any backend. `step` has the ord
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib
 import math
-import types
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,6 +15,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import declared, exclusions
 from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.declared import Changing, Declared, Group, Hyperparameter, hyper
+from tfbigbatch.optimizers.ops import of
 
 # What an optimizer outside of this package is written with; `declared` has the checks of hyperparameters.
 __all__ = ["AdaptedRule", "Changing", "Group", "Layer", "MatrixRule", "Now", "Rule", "Tensor", "Updated", "View"]

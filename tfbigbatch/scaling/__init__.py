@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tfbigbatch.lazy_names import LazyNames
+from tfbigbatch import lazy_names
 from tfbigbatch.scaling.moments import MOMENTS, WEIGHT_DECAYS
 from tfbigbatch.scaling.recipe import RULES, Recipe
 
@@ -16,12 +14,4 @@ _HOMES = {
 }
 
 __all__ = ["MOMENTS", "RULES", "WEIGHT_DECAYS", "BatchRamp", "Recipe", "DATE", "RampLog", "make_adjustable"]
-_lazy = LazyNames(__name__, _HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    return _lazy.get(name)
-
-
-def __dir__() -> list[str]:
-    return _lazy.names()
+__getattr__, __dir__ = lazy_names.of(__name__, _HOMES)

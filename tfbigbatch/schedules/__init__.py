@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfbigbatch.lazy_names import LazyNames
+from tfbigbatch import lazy_names
 from tfbigbatch.schedules.by_name import DECAYS, build
 from tfbigbatch.schedules.classes import in_phases
 from tfbigbatch.schedules.durations import to_steps
@@ -18,5 +18,4 @@ if TYPE_CHECKING:
     from tfbigbatch.schedules.keras3 import GradualWarmup, RescaledSchedule
 
 __all__ = ["DECAYS", "GradualWarmup", "RescaledSchedule", "build", "in_phases", "to_steps"]
-_lazy = LazyNames(__name__, {}, ("GradualWarmup", "RescaledSchedule"))
-__getattr__, __dir__ = _lazy.get, _lazy.names
+__getattr__, __dir__ = lazy_names.of(__name__, {}, for_keras=("GradualWarmup", "RescaledSchedule"), modules=["keras3"])
