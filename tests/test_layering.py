@@ -11,9 +11,8 @@ import pytest
 import tfbigbatch
 
 PACKAGE = os.path.dirname(tfbigbatch.__file__)
-# What every floor may import: errors, the choice between Keras 2 and 3 and what waits for their imports, and helpers
-# that know nothing of training.
-ANYWHERE = {"errors", "keras_version", "lazy_names", "registration", "utils", "__version__"}
+# What every floor may import: errors, the choice between Keras 2 and 3, and helpers that know nothing of training.
+ANYWHERE = {"errors", "keras_version", "lazy_names", "utils", "__version__"}
 # People use these alone: they import next to nothing else. Of callbacks they import the base. In scaling, DATE adjusts
 # a schedule by instruments, and a batch ramp makes the accumulation schedule of an optimizer.
 ALONE = {

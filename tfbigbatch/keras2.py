@@ -19,7 +19,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import adamw, adasum, lamb, lars, local_steps, muon, shampoo, wrapper
+from tfbigbatch.optimizers import adamw, adasum, lamb, lars, local_steps, muon, registry, shampoo, wrapper
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 from tfbigbatch.optimizers.declared import DESCRIPTION, check_schedules
 from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule
@@ -319,3 +319,7 @@ def restore_from_saved_model(model: Any, path: str) -> None:
     except AssertionError as error:
         raise ValueError(f"{path} was saved with another optimizer than the model has: {error}") from None
     status.expect_partial()
+
+
+for _rule in registry.own_rules():
+    of_rule(_rule)

@@ -7,7 +7,8 @@ import os
 import types
 from typing import Any
 
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils import arguments
 
 # Value of a `keras=` argument: the package of that Keras.
 PACKAGES = {"tf_keras": "tf_keras", "keras3": "keras"}
@@ -24,9 +25,7 @@ def resolve(keras: str | None = None) -> str:
     if keras is None:
         # The values that TensorFlow itself reads as true.
         keras = "tf_keras" if os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1") else "keras3"
-    if not isinstance(keras, str) or keras not in PACKAGES:
-        raise InputError(f"keras={keras!r} is unknown. {nearest(keras, PACKAGES)}")
-    return keras
+    return arguments.one_of("keras", keras, PACKAGES)
 
 
 def module_for(package: str, keras: str | None = None) -> types.ModuleType:

@@ -20,8 +20,6 @@ _MODULES = {
 }
 # Classes of no Keras, which either can use.
 _OF_BOTH = {"tfbigbatch.models.initializers": "FrequencyBias"}
-# Rules of the user's own.
-_rules: list[type] = []
 
 
 def install() -> None:
@@ -31,13 +29,6 @@ def install() -> None:
         _register(name)
     if waiting and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder(waiting))
-
-
-def add_rule(rule: type) -> None:
-    """Registers the optimizers of a rule that is not of this package with each Keras, as `install` does ours."""
-    _rules.append(rule)
-    for name in _MODULES.keys() & sys.modules.keys():
-        _register(name)
 
 
 class _Finder:
@@ -68,9 +59,8 @@ class _Finder:
 
 def _register(keras: str) -> None:
     try:
-        modules = [importlib.import_module(module) for module in _MODULES[keras]]
-        for rule in _rules:
-            modules[0].of_rule(rule)
+        for module in _MODULES[keras]:
+            importlib.import_module(module)
         register = sys.modules[keras].saving.register_keras_serializable(package="tfbigbatch")
         for module, name in _OF_BOTH.items():
             register(getattr(importlib.import_module(module), name))

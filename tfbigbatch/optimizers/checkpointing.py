@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import re
 import warnings
@@ -66,8 +67,7 @@ def load_by_position(optimizer: Any, store: Any, load: Callable[[Any], None], is
     """Loads the variables that `.keras` and `.weights.h5` files have for an optimizer, where they are its own.
 
     As Keras' optimizers, it warns and leaves the state as it is where the file has that of another optimizer, or of
-    more or fewer layers, and where the optimizer has not been built: a file of weights is often loaded for the
-    weights alone.
+    more or fewer layers, and where the optimizer has not been built: a file of weights is often loaded for these alone.
 
     Args:
       optimizer: of either Keras.
@@ -104,8 +104,8 @@ def load_by_position(optimizer: Any, store: Any, load: Callable[[Any], None], is
     warnings.warn(f"{name}: the saved state was not loaded: {found}; {reason}.", stacklevel=3)
 
 
-def _first(items: list[Any], count: int = 6) -> str:
-    return ", ".join(map(str, items[:count])) + (", ..." if len(items) > count else "")
+def _first(items: list[Any]) -> str:
+    return ", ".join(map(str, items[:6])) + (", ..." if len(items) > 6 else "")
 
 
 class ShardedVariable(trackable.Trackable):
@@ -146,9 +146,8 @@ class ShardedVariable(trackable.Trackable):
 class NamedState(tf.Module):
     """The variables of an optimizer under the names they have in a checkpoint.
 
-    A layer's variables are named after its path. Keras numbers layers over the life of a process
-    (dense_7); here they are numbered within the model, so that the same model made twice has the
-    same names.
+    A layer's variables are named after its path. Keras numbers layers over the life of a process (dense_7); here they
+    are numbered within the model, so that the same model made twice has the same names.
     """
 
     def __init__(self, optimizer: str, **variables: tf.Variable) -> None:
@@ -215,7 +214,7 @@ class _Layout(tf.train.experimental.PythonState):
             if self.restored.get(name, shape) != shape
         ]
         differences = [
-            f"{label}: {', '.join(items[:5])}{', ...' if len(items) > 5 else ''}"
+            f"{label}: {_first(items)}"
             for label, items in (("not in it", missing), ("only in it", unknown), ("shapes", differing))
             if items
         ]
@@ -230,25 +229,18 @@ def canonical(paths: Sequence[str]) -> list[str]:
 
     ['dense_7/kernel', 'dense_9/kernel'] gives ['dense/kernel', 'dense#1/kernel'].
     """
-    split = [[_numbered(part) for part in path.split("/")] for path in paths]
-    ranks: dict[Any, set[int]] = {}
+    split = [[re.findall(r"^(.*?)(?:_(\d+))?$", part)[0] for part in path.split("/")] for path in paths]
+    numbers: dict[Any, set[int]] = {}
     for parts in split:
         for depth, (stem, number) in enumerate(parts):
-            ranks.setdefault((tuple(parts[:depth]), stem), set()).add(number)
-    names: list[str] = []
-    seen: dict[str, int] = {}
+            numbers.setdefault((*parts[:depth], stem), set()).add(int(number or 0))
+    names, seen = [], collections.Counter[str]()
     for parts in split:
         pieces = []
         for depth, (stem, number) in enumerate(parts):
-            rank = sorted(ranks[tuple(parts[:depth]), stem]).index(number)
+            rank = sorted(numbers[*parts[:depth], stem]).index(int(number or 0))
             pieces.append(f"{stem}#{rank}" if rank else stem)
         name = "/".join(pieces)
-        seen[name] = seen.get(name, -1) + 1
         names.append(f"{name}~{seen[name]}" if seen[name] else name)
+        seen[name] += 1
     return names
-
-
-def _numbered(part: str) -> tuple[str, int]:
-    match = re.fullmatch(r"(.*?)(?:_(\d+))?", part)
-    assert match
-    return match[1], int(match[2] or 0)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import adamw, declared, lamb, lars, muon, shampoo
+from tfbigbatch.optimizers import adamw, declared, lamb, lars, muon, registry, shampoo
 from tfbigbatch.optimizers.declared import DESCRIPTION, check_schedules, hyper
 from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule
 from tfbigbatch.optimizers.step import Pure, step
@@ -364,3 +364,6 @@ else:
 
     # Keras' own serves: gradients come summed over the devices.
     LossScaleOptimizer = keras.optimizers.LossScaleOptimizer
+
+for _rule in registry.own_rules():
+    of_rule(_rule)

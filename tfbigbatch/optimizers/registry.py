@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeGuard
 
-from tfbigbatch import keras_version, registration
+from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import declared, exclusions
 from tfbigbatch.optimizers.adamw import AdamW
@@ -106,8 +107,14 @@ def register(name: str, maker: Callable[..., Any]) -> None:
     if not callable(maker):
         raise InputError(f"optimizers.register: {maker!r} cannot be called; expected a class or a function.")
     _registered[name] = maker
-    if _is_rule(maker):
-        registration.add_rule(maker)
+    for module in ("tfbigbatch.keras2", "tfbigbatch.optimizers.keras3"):
+        if _is_rule(maker) and module in sys.modules:
+            sys.modules[module].of_rule(maker)
+
+
+def own_rules() -> list[Any]:
+    """The rules that `register` was given: Keras looks the optimizer up when it loads a model."""
+    return [each for each in _registered.values() if _is_rule(each)]
 
 
 def fields(name: str) -> dict[str, Any]:
@@ -152,11 +159,10 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
       keras: 'tf_keras', 'keras3', or None for the `tf.keras` in use.
       **arguments: the constructor's keyword arguments; they replace those of a dictionary.
 
-    'momentum' is Keras' SGD, with momentum=0.9 by default. Keras' own optimizers take
-    exclude_from_weight_decay here as ours do; their get_config does not hold it. 'adamw' is Keras' own, and with
-    shard_updates=True `optimizers.AdamW`. All take adasum: True, or a
-    dictionary of the arguments of `Adasum`, which then combines the replicas' gradients or updates; or local_steps, a
-    dictionary of the arguments of `LocalSteps`.
+    'momentum' is Keras' SGD, with momentum=0.9 by default. Keras' own optimizers take exclude_from_weight_decay here as
+    ours do; their get_config does not hold it. 'adamw' is Keras' own, and with shard_updates=True `optimizers.AdamW`.
+    All take adasum: True, or a dictionary of the arguments of `Adasum`, which then combines the replicas' gradients or
+    updates; or local_steps, a dictionary of the arguments of `LocalSteps`.
 
     Raises:
       ValueError: the name, or an argument's name, is unknown; the message has the nearest valid one.
