@@ -15,11 +15,11 @@ from tfbigbatch import lazy_names
 if TYPE_CHECKING:
     # For editors and type checkers: the classes of the other Keras have the same arguments.
     from tfbigbatch.optimizers.accumulation import accumulate_gradients
-    from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
     from tfbigbatch.optimizers.exclusions import NORM_AND_BIAS
     from tfbigbatch.optimizers.keras3 import LAMB, LARS, AdamW, Adasum, LocalSteps, Muon, Shampoo
     from tfbigbatch.optimizers.matrices import einsum_treatments
     from tfbigbatch.optimizers.registry import get, names, register
+    from tfbigbatch.optimizers.rule import AccumulationSchedule
 
 # Spelt out, so that type checkers know the names as public.
 __all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
@@ -27,7 +27,7 @@ _OPTIMIZERS = tuple(__all__)
 __all__ += ["AccumulationSchedule", "NORM_AND_BIAS", "accumulate_gradients", "einsum_treatments"]
 __all__ += ["get", "names", "register"]
 _HOMES = {
-    "AccumulationSchedule": "accumulation_schedule",
+    "AccumulationSchedule": "rule",
     "NORM_AND_BIAS": "exclusions",
     "accumulate_gradients": "accumulation",
     "einsum_treatments": "matrices",

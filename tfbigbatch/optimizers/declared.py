@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_tra
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import exclusions
-from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.aliases import unknown
 from tfbigbatch.utils import arguments
 
@@ -182,7 +181,7 @@ def checked(
 
 def plain(value: Any) -> Any:
     """A hyperparameter's value as numbers, texts, lists and dictionaries."""
-    if isinstance(value, AccumulationSchedule):
+    if hasattr(value, "get_config"):
         return value.get_config()
     if isinstance(value, Declared):
         return value.config()
@@ -333,16 +332,6 @@ def changing(label: str, name: str, value: Any) -> Any:
 def decay(label: str, name: str, value: Any) -> Any:
     """`changing`, with None for 0."""
     return 0.0 if value is None else changing(label, name, value)
-
-
-def micro_batches(label: str, name: str, value: Any) -> int | AccumulationSchedule:
-    """A check for a whole number of micro-batches, or a schedule of them, also by its config."""
-    if isinstance(value, AccumulationSchedule):
-        return value
-    if isinstance(value, Mapping) and set(value) == {"micro_batches", "steps"}:
-        return AccumulationSchedule(**value)
-    expected = "a whole number of micro-batches of 1 or more, or BatchRamp.accumulation(...)"
-    return arguments.integer(name, _value_of(value), least=1, expected=expected, owner=label)
 
 
 def bounds(label: str, name: str, value: Any) -> tuple[float | None, float | None] | None:

@@ -16,10 +16,7 @@ Tensor = Any
 INTEGER = "int32"
 
 
-def __getattr__(name: str) -> Any:
-    """Every other name is that of `keras.ops`; it is asked for once."""
-    found = globals()[name] = getattr(keras.ops, name)
-    return found
+globals().update({name: getattr(keras.ops, name) for name in dir(keras.ops) if not name.startswith("_")})
 
 
 def clip_by_norm(tensor: Tensor, limit: float) -> Tensor:
@@ -72,8 +69,3 @@ def apart(function: Callable[..., Any], matrices: Tensor, *arguments: Any, jit_c
     """`function(matrices, *arguments)`: JAX compiles a step as a whole, and PyTorch computes as it goes."""
     del jit_compile
     return function(matrices, *arguments)
-
-
-def __getattr__(name: str) -> Any:
-    """Other functions of `keras.ops`, for a rule from elsewhere."""
-    return getattr(keras.ops, name)

@@ -30,10 +30,11 @@ sum = tf.reduce_sum
 trace = tf.linalg.trace
 
 
-def __getattr__(name: str) -> Any:
-    """Every other name is the same in TensorFlow; it is asked for once."""
-    found = globals()[name] = getattr(tf, name)
-    return found
+_SAME = (
+    "abs cast clip_by_norm cond cos einsum logical_and logical_not logical_or matmul maximum minimum norm ones_like pad "
+    "reshape sqrt square transpose where while_loop zeros_like"
+)
+globals().update({name: getattr(tf, name) for name in _SAME.split()})
 
 
 def eye(size: int, dtype: tf.DType) -> tf.Tensor:
@@ -98,5 +99,6 @@ def _traced(function: Any, spec: tf.TensorSpec, arguments: tuple[Any, ...], jit_
 
 
 def __getattr__(name: str) -> Any:
-    """Other functions of `tf.math`, for a rule from elsewhere; of those `keras.ops` has most under the same names."""
-    return getattr(tf.math, name)
+    """Every other name is the same in TensorFlow; it is asked for once."""
+    found = globals()[name] = getattr(tf, name, None) or getattr(tf.math, name)
+    return found

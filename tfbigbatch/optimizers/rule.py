@@ -7,15 +7,18 @@ moments, to new ones, by functions of tensors of any backend. `step` has the ord
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
+import itertools
 import math
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import declared, exclusions
-from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
 from tfbigbatch.optimizers.declared import Changing, Declared, Group, Hyperparameter, hyper
-from tfbigbatch.optimizers.ops import of
+from tfbigbatch.utils import arguments
 
 # What an optimizer outside of this package is written with; `declared` has the checks of hyperparameters.
 __all__ = ["AdaptedRule", "Changing", "Group", "Layer", "MatrixRule", "Now", "Rule", "Tensor", "Updated", "View"]
@@ -130,6 +133,70 @@ class Layer:
     owner: int | None = None
 
 
+# ---- Micro-batches ---------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class AccumulationSchedule:
+    """Micro-batches of every optimizer step, in stages: the `accumulation_steps` of LARS, LAMB, Muon and Shampoo.
+
+    `fit` keeps its batch, and with it its one compiled shape; the optimizer applies the mean over 1, 2, 4, ... of them.
+    `scaling.BatchRamp.accumulation` makes the schedule of a ramp. Its config is part of the optimizer's, in both Keras.
+
+    Args:
+      micro_batches: micro-batches in a step of each stage, 1 or more.
+      steps: optimizer steps of each stage, 1 or more; the last stage continues.
+
+    Raises:
+      ValueError: a number cannot be used, there is no stage, or the two differ in length.
+    """
+
+    micro_batches: Sequence[int]
+    steps: Sequence[int]
+
+    def __post_init__(self) -> None:
+        label = type(self).__name__
+        self.micro_batches = tuple(arguments.integers("micro_batches", self.micro_batches, least=1, owner=label))
+        self.steps = tuple(arguments.integers("steps", self.steps, least=1, owner=label))
+        if not self.steps or len(self.micro_batches) != len(self.steps):
+            raise InputError(
+                f"{label}: micro_batches={list(self.micro_batches)} for stages of {list(self.steps)} steps; expected "
+                "one number of micro-batches for each stage, and at least one stage."
+            )
+
+    def __call__(self, step: Any) -> Any:
+        """The micro-batches of an optimizer step, counted from 0: an integer tensor of the shape of `step`."""
+        ops = of(step)
+        step = ops.cast(step, ops.INTEGER)
+        count = ops.zeros_like(step) + self.micro_batches[0]
+        starts = itertools.accumulate(self.steps[:-1])
+        for start, (before, after) in zip(starts, itertools.pairwise(self.micro_batches)):
+            count += ops.cast(step >= start, ops.INTEGER) * (after - before)
+        return count
+
+    def micro_batches_before(self, step: int) -> int:
+        """All micro-batches of the optimizer steps before one, counted from 0."""
+        step = arguments.integer("step", step, least=0, owner=type(self).__name__)
+        found, left = 0, step
+        for count, steps in zip(self.micro_batches[:-1], self.steps[:-1]):
+            found += count * min(left, steps)
+            left -= min(left, steps)
+        return found + self.micro_batches[-1] * left
+
+    def get_config(self) -> dict[str, Any]:
+        return {"micro_batches": list(self.micro_batches), "steps": list(self.steps)}
+
+
+def _micro_batches(label: str, name: str, value: Any) -> int | AccumulationSchedule:
+    """A check for a whole number of micro-batches, or a schedule of them, also by its config."""
+    if isinstance(value, AccumulationSchedule):
+        return value
+    if isinstance(value, Mapping) and set(value) == {"micro_batches", "steps"}:
+        return AccumulationSchedule(**value)
+    expected = "a whole number of micro-batches of 1 or more, or BatchRamp.accumulation(...)"
+    return int(declared.integer(least=1, expected=expected)(label, name, value))
+
+
 # ---- Rules --------------------------------------------------------------------------------------
 
 
@@ -153,7 +220,7 @@ class Rule(Declared):
         alias="exclude_from_weight_decay",
     )
     accumulation_steps: int | AccumulationSchedule = hyper(
-        declared.micro_batches,
+        _micro_batches,
         "micro-batches in a step, with any `fit`; or a schedule of them, from `scaling.BatchRamp.accumulation`. The "
         "mean of their gradients is applied at the last; every micro-batch costs a reduction over the replicas "
         "(`optimizers.accumulate_gradients` needs one a step). `iterations` counts steps.",
@@ -385,57 +452,6 @@ class MatrixRule(AdaptedRule):
     ) -> Updated:
         """`update` of a layer with a view, from the transformed batches."""
         raise NotImplementedError(f"{type(self).__name__} has no update_matrices()")
-
-
-def build_layers(
-    rule: Rule,
-    variables: Sequence[Any],
-    paths: Sequence[str],
-    may_decay: Sequence[bool],
-    shapes: Sequence[tuple[View | None, dict[str, tuple[int, ...]]]],
-    new_state: Callable[[int, str, tuple[int, ...]], Any],
-) -> tuple[list[Layer], dict[str, list[Any]]]:
-    """Makes the layers of an optimizer, and their state.
-
-    Args:
-      rule: the optimizer.
-      variables: of the model.
-      paths: their names.
-      may_decay: False for those that Keras' own method excluded from weight decay.
-      shapes: from `state_of`.
-      new_state: function of (index of the variable, name, shape) that makes a zero variable; None where another
-        process has it.
-
-    Returns:
-      (The layers; their state by name, a list with a variable or None for each layer.)
-    """
-    names = [*rule.slot_names, *(["accumulator"] if rule.accumulates else [])]
-    # Name by name, in the same order on all backends, so that a file of one loads in the other.
-    state = {
-        name: [new_state(index, name, own[name]) if name in own else None for index, (_, own) in enumerate(shapes)]
-        for name in names
-    }
-    layers = []
-    for index, (variable, path) in enumerate(zip(variables, paths)):
-        decay, adapt = rule.applies_to(path, may_decay[index])
-        slots = [each for name in rule.slot_names if (each := state[name][index]) is not None]
-        accumulator = state["accumulator"][index] if rule.accumulates else None
-        view = shapes[index][0]
-        layers.append(Layer(index, path, variable, decay, adapt, view=view, slots=slots, accumulator=accumulator))
-    rule.warn_of_idle_patterns(paths)
-    return layers, state
-
-
-def state_of(
-    rule: Rule, variables: Sequence[Any], paths: Sequence[str]
-) -> list[tuple[View | None, dict[str, tuple[int, ...]]]]:
-    """For each variable its view, and the shapes of its state by name."""
-    found = []
-    shapes = [tuple(variable.shape) for variable in variables]
-    for shape, view in zip(shapes, rule.views(paths, shapes)):
-        own = rule.state_shapes(shape, view)
-        found.append((view, {**own, "accumulator": shape} if rule.accumulates else own))
-    return found
 
 
 # ---- Parts of formulas --------------------------------------------------------------------------

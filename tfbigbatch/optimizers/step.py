@@ -15,7 +15,7 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.optimizers.rule import Layer, MatrixRule, Now, Rule, Tensor, build_layers, of, state_of
+from tfbigbatch.optimizers.rule import Layer, MatrixRule, Now, Rule, Tensor, View, of
 
 # By a layer's index its transformed batches.
 Transformed = Mapping[int, Any]
@@ -135,6 +135,57 @@ def _apply(rule: Rule, place: Place, layers: Sequence[Layer], gradients: Sequenc
     place.publish(layers)
     if now.averaging is not None:
         place.average(now)
+
+
+def build_layers(
+    rule: Rule,
+    variables: Sequence[Any],
+    paths: Sequence[str],
+    may_decay: Sequence[bool],
+    shapes: Sequence[tuple[View | None, dict[str, tuple[int, ...]]]],
+    new_state: Callable[[int, str, tuple[int, ...]], Any],
+) -> tuple[list[Layer], dict[str, list[Any]]]:
+    """Makes the layers of an optimizer, and their state.
+
+    Args:
+      rule: the optimizer.
+      variables: of the model.
+      paths: their names.
+      may_decay: False for those that Keras' own method excluded from weight decay.
+      shapes: from `state_of`.
+      new_state: function of (index of the variable, name, shape) that makes a zero variable; None where another
+        process has it.
+
+    Returns:
+      (The layers; their state by name, a list with a variable or None for each layer.)
+    """
+    names = [*rule.slot_names, *(["accumulator"] if rule.accumulates else [])]
+    # Name by name, in the same order on all backends, so that a file of one loads in the other.
+    state = {
+        name: [new_state(index, name, own[name]) if name in own else None for index, (_, own) in enumerate(shapes)]
+        for name in names
+    }
+    layers = []
+    for index, (variable, path) in enumerate(zip(variables, paths)):
+        decay, adapt = rule.applies_to(path, may_decay[index])
+        slots = [each for name in rule.slot_names if (each := state[name][index]) is not None]
+        accumulator = state["accumulator"][index] if rule.accumulates else None
+        view = shapes[index][0]
+        layers.append(Layer(index, path, variable, decay, adapt, view=view, slots=slots, accumulator=accumulator))
+    rule.warn_of_idle_patterns(paths)
+    return layers, state
+
+
+def state_of(
+    rule: Rule, variables: Sequence[Any], paths: Sequence[str]
+) -> list[tuple[View | None, dict[str, tuple[int, ...]]]]:
+    """For each variable its view, and the shapes of its state by name."""
+    found = []
+    shapes = [tuple(variable.shape) for variable in variables]
+    for shape, view in zip(shapes, rule.views(paths, shapes)):
+        own = rule.state_shapes(shape, view)
+        found.append((view, {**own, "accumulator": shape} if rule.accumulates else own))
+    return found
 
 
 # ---- JAX and PyTorch ----------------------------------------------------------------------------

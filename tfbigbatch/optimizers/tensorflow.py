@@ -25,14 +25,12 @@ from tfbigbatch.optimizers.rule import (
     MatrixRule,
     Now,
     Rule,
-    build_layers,
     corrections,
     lars_ratio,
     norm,
-    state_of,
     trust_ratio,
 )
-from tfbigbatch.optimizers.step import Place, Transformed
+from tfbigbatch.optimizers.step import Place, Transformed, build_layers, state_of
 
 # Layers of 256 KB and more are updated in place in an order, on a CPU: `LayersInFlight`.
 _LARGE = 2**16

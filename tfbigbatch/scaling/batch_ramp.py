@@ -13,7 +13,7 @@ from typing import Any
 
 from tfbigbatch import keras_version, schedules
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers.accumulation_schedule import AccumulationSchedule
+from tfbigbatch.optimizers.rule import AccumulationSchedule
 from tfbigbatch.scaling.recipe import RULES, Recipe
 from tfbigbatch.schedules.durations import parsed
 from tfbigbatch.utils import arguments
