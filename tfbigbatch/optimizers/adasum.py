@@ -21,8 +21,7 @@ import tensorflow as tf
 from tensorflow.python.ops import collective_ops
 
 from tfbigbatch.optimizers.groups import collective, group_means, wide
-from tfbigbatch.optimizers.replica_state import regrouped
-from tfbigbatch.optimizers.sharing import launchers
+from tfbigbatch.optimizers.sharing import launchers, regrouped
 from tfbigbatch.optimizers.wrapper import Wrapper, tensor_variable
 from tfbigbatch.optimizers.wrapper_arguments import AdasumArguments
 

@@ -8,8 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import collective_ops
 
-from tfbigbatch.optimizers.replica_state import regrouped
-from tfbigbatch.optimizers.sharing import launchers
+from tfbigbatch.optimizers.sharing import launchers, regrouped
 
 # Collectives of groups of n have keys from n times this up; TensorFlow counts those of whole strategies from 1 up.
 _KEYS = 10_000

@@ -13,8 +13,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.groups import group_means, means, wide
-from tfbigbatch.optimizers.replica_state import regrouped
-from tfbigbatch.optimizers.sharing import deal, launchers
+from tfbigbatch.optimizers.sharing import deal, launchers, regrouped
 from tfbigbatch.optimizers.wrapper import Wrapper, tensor_variable
 from tfbigbatch.optimizers.wrapper_arguments import LocalStepsArguments
 

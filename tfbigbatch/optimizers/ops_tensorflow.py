@@ -31,8 +31,8 @@ trace = tf.linalg.trace
 
 
 _SAME = (
-    "abs cast clip_by_norm cond cos einsum logical_and logical_not logical_or matmul maximum minimum norm ones_like pad "
-    "reshape sqrt square transpose where while_loop zeros_like"
+    "abs cast clip_by_norm cond cos einsum logical_and logical_not logical_or matmul maximum minimum norm ones_like "
+    "pad reshape sqrt square transpose where zeros_like"
 )
 globals().update({name: getattr(tf, name) for name in _SAME.split()})
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.distribute import distribute_utils
 
 
 class ReplicaState:
@@ -60,8 +59,3 @@ def is_of_replicas(variable: Any) -> bool:
     """True if each replica has a value of its own, as of the statistics of batch normalisation and of metrics."""
     on_read = getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ
     return on_read and hasattr(variable, "values")
-
-
-def regrouped(of_replicas: Sequence[tf.Tensor]) -> Any:
-    """Values of this process's replicas as what `strategy.extended.update` takes for each its own."""
-    return of_replicas[0] if len(of_replicas) == 1 else distribute_utils.regroup(tuple(of_replicas))

@@ -463,6 +463,11 @@ class Shards:
                 of_variable[index].assign(value, read_value=False)
 
 
+def regrouped(of_replicas: Sequence[tf.Tensor]) -> Any:
+    """Values of this process's replicas as what `strategy.extended.update` takes for each its own."""
+    return of_replicas[0] if len(of_replicas) == 1 else distribute_utils.regroup(tuple(of_replicas))
+
+
 def strategy_of(variables: Sequence[tf.Variable]) -> tf.distribute.Strategy:
     """The strategy that variables were made in; the current one where they were made in none."""
     found = (getattr(variable, "distribute_strategy", None) for variable in variables)

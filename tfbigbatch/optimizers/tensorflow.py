@@ -18,7 +18,6 @@ import tensorflow as tf
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import sharing
 from tfbigbatch.optimizers.checkpointing import ShardedVariable
-from tfbigbatch.optimizers.replica_state import regrouped
 from tfbigbatch.optimizers.rule import (
     Layer,
     LayerStatistics,
@@ -30,6 +29,7 @@ from tfbigbatch.optimizers.rule import (
     norm,
     trust_ratio,
 )
+from tfbigbatch.optimizers.sharing import regrouped
 from tfbigbatch.optimizers.step import Place, Transformed, build_layers, state_of
 
 # Layers of 256 KB and more are updated in place in an order, on a CPU: `LayersInFlight`.
