@@ -17,7 +17,6 @@ import tensorflow as tf
 import tfbigbatch
 from tests.helpers.repository import ROOT
 from tfbigbatch import experiment, tasks, train
-from tfbigbatch.callbacks import counters
 from tfbigbatch.cli.tpu import plan
 from tfbigbatch.data.finetuning import race
 from tfbigbatch.data.images import manifest as image_manifest
@@ -53,7 +52,7 @@ TORCH_WITHOUT_FILES = {
 # Where files are executed: experiment and study files.
 EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}}
 # Where NumPy's files are read, without objects.
-READ_ARRAYS = {"tfbigbatch/utils/files.py", "tfbigbatch/callbacks/counters.py"}
+READ_ARRAYS = {"tfbigbatch/utils/files.py"}
 # Where objects are made of a description: of a file after an allow-list, of what this process holds, of its own file.
 DESERIALIZES = {
     "tfbigbatch/export/keras3_layers.py": {"deserialize_keras_object"},
@@ -236,7 +235,7 @@ READERS = {
     "pieces": PieceVocabulary.load,
     "an index": tfrecord.offsets,
     "BERT's weights": bert_checkpoints._safetensors,
-    "callbacks": lambda path: counters.restore_arrays(path, []),
+    "arrays": files.read_arrays,
     "a manifest": lambda path: manifests.read(os.path.dirname(path), image_manifest.KIND),
     "records": lambda path: manifests._split(os.path.dirname(path), "train", {"files": [RECORDS]}),
 }

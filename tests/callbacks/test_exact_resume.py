@@ -170,7 +170,9 @@ def test_another_training_is_refused_and_nothing_is_touched(interrupted_director
     refused("optimizer: LAMB there, Adam here", model=resumed_fit.model_of("tf_keras", keras.optimizers.Adam()))
     wider = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
     wider.compile(resumed_fit.OPTIMIZERS["tf_keras"].LAMB(0.1), "mse")
-    refused(r"of another model or .*: \['dense/kernel', \[4, 6\], 'float32'\] there", model=wider)
+    refused(
+        r"of another model, or .*dense/kernel: \[\[4, 6\], 'float32'\] there, \[\[4, 1\], 'float32'\] here", model=wider
+    )
     with mirrored(2).scope():
         refused("replicas: 1 there, 2 here", model=resumed_fit.model_of("tf_keras"))
     assert before == files() and not (interrupted_directory / ".lock").exists()
@@ -246,6 +248,7 @@ def test_data_is_checked(tmp_path):
     for arguments, match in (
         ({"x": endless}, "has no end; give steps_per_epoch"),
         ({"x": endless, "batch_size": 3}, "leave y, sample_weight, batch_size"),
+        ({"x": endless, "y": labels}, "leave y, sample_weight, batch_size"),
         ({"x": endless.take(3).filter(lambda *_: True)}, "does not know its number of batches"),
         ({"x": features, "y": labels[1:]}, "different lengths"),
         ({"x": features, "y": labels, "steps_per_epoch": 3}, "steps_per_epoch is for tf.data"),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import check_regular
+from tfbigbatch.utils.files import read_arrays
 
 
 def counters(callback: Any) -> dict[str, Any]:
@@ -18,12 +16,8 @@ def counters(callback: Any) -> dict[str, Any]:
 
     Left out are its constructor's arguments, which Keras may change, and what `fit` tells it.
     """
-    found = {}
-    for name, value in _own(callback).items():
-        plain = value.item() if isinstance(value, np.generic) else value
-        if name != "params" and _is_plain(plain):
-            found[name] = plain
-    return found
+    own = {name: value.item() if isinstance(value, np.generic) else value for name, value in _own(callback).items()}
+    return {name: value for name, value in own.items() if name != "params" and _is_plain(value)}
 
 
 def _is_plain(value: Any) -> bool:
@@ -36,10 +30,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def save_arrays(path: str, callbacks: Sequence[Any]) -> None:
-    """Writes the attributes of callbacks that are lists of arrays, such as EarlyStopping's `best_weights`.
-
-    It is a .npz file; there is none where they have none.
-    """
+    """Writes the attributes of callbacks that are lists of arrays, such as EarlyStopping's `best_weights`, as .npz."""
     named = {
         f"{number}/{name}/{index}": array
         for number, callback in enumerate(callbacks)
@@ -47,32 +38,17 @@ def save_arrays(path: str, callbacks: Sequence[Any]) -> None:
         if isinstance(value, (list, tuple)) and all(isinstance(each, np.ndarray) for each in value)
         for index, array in enumerate(value)
     }
-    if named:
-        with open(path, "wb") as file:
-            np.savez(file, **named)
+    np.savez(path, **named)
 
 
 def restore_arrays(path: str, callbacks: Sequence[Any]) -> None:
-    """Gives the same callbacks their arrays back, from a file of `save_arrays` where there is one.
-
-    Raises:
-      ValueError: the file holds something else.
-    """
-    if not os.path.exists(path):
-        return
-    found: dict[tuple[int, str], list[np.ndarray]] = {}
-    try:
-        check_regular(path)
-        with np.load(path, allow_pickle=False) as stored:
-            for key in stored.files:
-                number, name, _ = key.split("/")
-                found.setdefault((int(number), name), []).append(stored[key])
-    # NumPy's header parser, zipfile and zlib raise dozens of kinds of errors.
-    except Exception as error:
-        raise InputError(f"{path} cannot be read ({error or type(error).__name__}).") from None
+    """Gives the same callbacks their arrays back, from a file of `save_arrays`."""
+    found: dict[tuple[str, str], list[np.ndarray]] = {}
+    for key, array in read_arrays(path).items():
+        number, name, _ = key.split("/")
+        found.setdefault((number, name), []).append(array)
     for (number, name), value in found.items():
-        if 0 <= number < len(callbacks) and name in vars(callbacks[number]):
-            setattr(callbacks[number], name, value)
+        setattr(callbacks[int(number)], name, value)
 
 
 def _own(callback: Any) -> dict[str, Any]:

@@ -15,10 +15,12 @@ import tensorflow as tf
 from tfbigbatch.callbacks import fit_data, reachable, training_step
 from tfbigbatch.callbacks.base import Callback
 from tfbigbatch.callbacks.counters import counters, restore_arrays, save_arrays
-from tfbigbatch.callbacks.keras_fit import Fit, fit_of, has_call
+from tfbigbatch.callbacks.keras_fit import Fit
 from tfbigbatch.callbacks.snapshots import Snapshots
+from tfbigbatch.callbacks.streams import NumberedStream
 from tfbigbatch.callbacks.training_state import TrainingState
 from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers.checkpointing import canonical
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.home import expanded
 
@@ -36,10 +38,9 @@ class ExactResume(Callback):
 
     Weights, the optimizer's state, the random generators of layers, the metrics of the epoch, the history of earlier
     epochs and the position in the data are saved, and all other variables and optimizers that the model and the
-    callbacks hold. Each save is a folder with checksums that is renamed when it is whole; the newest two stay. As many
-    epochs as were trained, or fewer, train nothing; with more `fit` continues. It saves after all other callbacks,
-    wherever it stands in `fit`'s list. Within an epoch that is resumed, their `on_epoch_begin` is called for what they
-    keep themselves; what it changes of the state that was saved is put back.
+    callbacks hold. As many epochs as were trained, or fewer, train nothing; with more `fit` continues. It saves after
+    all other callbacks, wherever it stands in `fit`'s list. Within an epoch that is resumed, their `on_epoch_begin` is
+    called for what they keep themselves; what it changes of the state that was saved is put back.
 
     Args:
       directory: folder of the snapshots, of this training alone; in a cluster one that all workers see.
@@ -52,9 +53,8 @@ class ExactResume(Callback):
 
     Raises:
       ValueError: an argument cannot be used; at the beginning of `fit`: Keras 3 runs on another backend than
-        TensorFlow; the directory is of another model, other data, another batch size or number of replicas; all
-        snapshots are damaged; a layer or the data has state that cannot be saved; after its first step: the
-        step changes a variable that is not saved.
+        TensorFlow; the directory is of another training; all snapshots are damaged; a layer or the data has state that
+        cannot be saved; after its first step: the step changes a variable that is not saved.
     """
 
     # Of one call of `fit`.
@@ -127,30 +127,24 @@ class ExactResume(Callback):
           ValueError: an argument cannot be used, or the data.
         """
         if isinstance(x, tf.data.Dataset) or inspect.isroutine(x):
-            if (y, sample_weight, batch_size) != (None, None, None) or drop_remainder:
+            if any(each is not None for each in (y, sample_weight, batch_size)) or drop_remainder:
                 raise InputError(
                     "ExactResume.data: tf.data gives batches of features, labels and weights "
                     "itself; leave y, sample_weight, batch_size and drop_remainder out."
                 )
-            self._data = fit_data.of_pipeline(x, steps_per_epoch, self._is_saved_at)
-            return self._data
-        if steps_per_epoch is not None:
+            self._data = fit_data.of_pipeline(x, steps_per_epoch, self._every)
+        elif steps_per_epoch is not None:
             raise InputError("ExactResume.data: steps_per_epoch is for tf.data; leave it out.")
-        self._data = fit_data.of_examples(
-            x,
-            y,
-            sample_weight,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            seed=seed,
-            drop_remainder=drop_remainder,
-        )
+        else:
+            self._data = fit_data.of_examples(
+                x, y, sample_weight, batch_size=batch_size, shuffle=shuffle, seed=seed, drop_remainder=drop_remainder
+            )
         return self._data
 
     # ---- Of Keras' fit ----------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._fit = fit_of(self)
+        self._fit = Fit(self)
         callbacks = self._fit.hooks.callbacks
         if any(isinstance(each, ExactResume) and each is not self for each in callbacks):
             raise InputError("ExactResume: fit has two of it; give it one.")
@@ -161,7 +155,6 @@ class ExactResume(Callback):
         while callbacks.index(self) < len(callbacks) - 1:
             callbacks.remove(self)
         self._state: TrainingState | None = None
-        self._history: list[dict[str, Any]] = []
         self._has_begun = self._is_checked = False
         try:
             self._check_fit()
@@ -179,34 +172,22 @@ class ExactResume(Callback):
         self._found = self._newest()
         self._epoch, self._step, saved = self._fit.initial_epoch, 0, None
         if self._found:
-            there, here = self._found["training"], self._training()
-            differences = [
-                f"{name}: {there.get(name)} there, {value} here"
-                for name, value in here.items()
-                if there.get(name) != value
-            ]
-            self._refuse(differences, "training. ")
-            self._history = list(self._found["history"])
+            self._refuse_others("training", self._found["training"], self._training())
             self._epoch, self._step = self._found["epoch"], self._found["step_in_epoch"]
             saved = os.path.join(self._folder(), _ITERATOR)
         self._data.stream.begin(self._position(), saved)
-        if (not self.model.built or self._step) and has_call(self.model):
+        if not self.model.built or self._step:
             tensors = self._data.stream.at(self._position())
-            batch = tf.nest.pack_sequence_as(self._data.element_spec, tensors)
             with self.model.distribute_strategy.scope():
-                self._fit.build(*(*batch, None, None)[:3] if isinstance(batch, tuple) else (batch, None, None))
+                self._fit.build(tf.nest.pack_sequence_as(self._data.element_spec, tensors))
         state = self._current_state()
         if not self._found:
             return
         state.build_optimizers(self._found["optimizers"])
-        saved_layout, layout = self._found["layout"], self._current_state().layout
-        only = [f"{each} there" for each in saved_layout if each not in layout]
-        only += [f"{each} here" for each in layout if each not in saved_layout]
-        self._refuse(only[:5] or ["the same in another order"] * (layout != saved_layout), "model or has other state: ")
+        self._refuse_others("model, or has other state", self._found["layout"], self._current_state().layout)
         self._restore()
         epochs = self.params.get("epochs") or 0
-        stopped = (self._found["of_epochs"] or 0) if self._found["is_stopped"] else 0
-        is_done = epochs <= max(self._epoch, stopped, self._snapshots.done())
+        is_done = epochs <= max(self._epoch, self._found["done"])
         self._fit.begin_at((epochs, 0) if is_done else (self._epoch, self._step))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -224,8 +205,6 @@ class ExactResume(Callback):
                 "initial_epoch out: it is known."
             )
         if not self._found:
-            if self._is_chief():
-                self._snapshots.write_done(0)
             self._save(is_in_epoch=True)
             return
         self._restore_history()
@@ -249,13 +228,11 @@ class ExactResume(Callback):
             self._check_that_all_is_saved()
         # Where a callback ends the epoch here, its end is saved.
         is_within = self._step < stream.steps_per_epoch and not self.model.stop_training
-        if is_within and self._is_saved_at(self._step, stream.steps_per_epoch):
+        if is_within and self._every is not None and self._step % self._every == 0:
             self._save(is_in_epoch=True)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._fit.end_shift()
-        plain = {name: np.asarray(value).tolist() for name, value in (logs or {}).items()}
-        self._history.append({"epoch": epoch, "logs": plain})
         # Also where a callback has ended the epoch before its last step: with more epochs, the next one follows.
         self._epoch, self._step = epoch + 1, 0
         self._save()
@@ -265,7 +242,8 @@ class ExactResume(Callback):
             self._restore_history()
             self._fit.begin_at(None)
         if self._is_chief():
-            self._snapshots.write_done(self.params.get("epochs") or 0)
+            # The last state need not be a snapshot.
+            self._snapshots.note(done=max(self.params.get("epochs") or 0, self._found.get("done", 0)))
             self._snapshots.release()
         self._state = None
 
@@ -274,12 +252,9 @@ class ExactResume(Callback):
     def _current_state(self) -> TrainingState:
         """The state of what the model and the callbacks hold by now, such as an optimizer that was built."""
         if self._state is None or not self._state.is_current():
-            roots: dict[str, tuple[Any, bool]] = {}
-            for each in self._fit.hooks.callbacks:
-                name = f"callbacks.{type(each).__name__}"
-                count = sum(path.partition("#")[0] == name for path in roots)
-                if each is not self:
-                    roots[f"{name}#{count}" if count else name] = (each, True)
+            others = [each for each in self._fit.hooks.callbacks if each is not self]
+            names = canonical([f"callbacks.{type(each).__name__}" for each in others])
+            roots = {name: (each, True) for name, each in zip(names, others)}
             roots["also"] = (self._also, True)
             roots.update({name: (each, False) for name, each in self._fit.roots().items()})
             self._state = TrainingState(self.model, roots=roots, left_out=self)
@@ -296,9 +271,9 @@ class ExactResume(Callback):
             "epoch": self._epoch,
             "step_in_epoch": self._step,
             "is_in_epoch": is_in_epoch,
-            "is_stopped": bool(self.model.stop_training),
-            "of_epochs": self.params.get("epochs"),
-            "history": self._history,
+            # The epochs of a training that a callback has stopped, or that has ended.
+            "done": (self.params.get("epochs") or 0) if self.model.stop_training else 0,
+            "history": self._history(),
             "layout": state.layout,
             "optimizers": state.built_for,
             "callbacks": [{"class": type(other).__name__, "counters": counters(other)} for other in self._others],
@@ -321,28 +296,30 @@ class ExactResume(Callback):
             vars(other).update(each["counters"])
         restore_arrays(os.path.join(self._folder(), _ARRAYS), self._others)
 
-    def _restore_history(self) -> None:
+    def _history(self) -> dict[str, Any]:
+        """What Keras' History has by now."""
         history = getattr(self.model, "history", None)
-        if history is None or not self._history:
-            return
-        history.epoch = [each["epoch"] for each in self._history]
-        history.history = {}
-        for each in self._history:
-            for name, value in each["logs"].items():
-                history.history.setdefault(name, []).append(value)
+        values = {} if history is None else history.history
+        plain = {name: [np.asarray(value).tolist() for value in found] for name, found in values.items()}
+        return {"epoch": list(getattr(history, "epoch", ())), "history": plain}
+
+    def _restore_history(self) -> None:
+        if getattr(self.model, "history", None) is not None and self._found:
+            vars(self.model.history).update(self._found["history"])
 
     def _newest(self) -> dict[str, Any]:
         """The manifest of the snapshot to resume from, the same on all workers; empty where there is none."""
         found = self._snapshots.newest(self._warn, renames=self._is_chief() and not self._is_cluster())
         if self._is_cluster():
-            step = -1.0 if found is None else float(found["step"])
+            step = float(found.get("step", -1))
             strategy = self.model.distribute_strategy
-            if _sum_of_replicas(strategy, step) != step * strategy.num_replicas_in_sync:
+            steps = strategy.run(lambda: tf.constant(step, tf.float64))
+            if float(strategy.reduce("SUM", steps, axis=None)) != step * strategy.num_replicas_in_sync:
                 raise InputError(
                     f"ExactResume: the workers see different snapshots in {self._snapshots.directory}; this "
-                    f"one has {'none' if found is None else f'step {step:.0f}'}. Give a directory that all share."
+                    f"one has {f'step {step:.0f}' if found else 'none'}. Give a directory that all share."
                 )
-        return found or {}
+        return found
 
     # ---- Checks -----------------------------------------------------------------------------------
 
@@ -373,7 +350,7 @@ class ExactResume(Callback):
             raise InputError(
                 f"ExactResume: {type(strategy).__name__}; expected MirroredStrategy or MultiWorkerMirroredStrategy."
             )
-        if self._is_cluster() and self._data.description["kind"] == fit_data.PIPELINE:
+        if self._is_cluster() and not isinstance(self._data.stream, NumberedStream):
             raise InputError(
                 "ExactResume: a tf.data pipeline on several workers has an iterator on each, and a snapshot those of "
                 "none. Give arrays, an object with len and indices, or a dataset of tfbigbatch."
@@ -384,11 +361,14 @@ class ExactResume(Callback):
                     f"ExactResume: {type(other).__name__} is not among the callbacks of fit; give it there too."
                 )
 
-    def _refuse(self, differences: list[str], what: str) -> None:
-        if differences:
+    def _refuse_others(self, what: str, there: dict[str, Any], here: dict[str, Any]) -> None:
+        """Raises ValueError where what was saved is not what is here, in its order."""
+        names = [name for name in {**here, **there} if there.get(name) != here.get(name)]
+        found = [f"{name}: {there.get(name, 'none')} there, {here.get(name, 'none')} here" for name in names[:5]]
+        if names or list(there) != list(here):
             raise InputError(
-                f"ExactResume: {self._folder()} is of another {what}{'; '.join(differences)}. Put back what the "
-                "training began with, or give another directory to begin anew."
+                f"ExactResume: {self._folder()} is of another {what}. {'; '.join(found) or 'The order differs'}. Put "
+                "back what the training began with, or give another directory to begin anew."
             )
 
     def _check_that_all_is_saved(self) -> None:
@@ -413,10 +393,6 @@ class ExactResume(Callback):
 
     # ---- Small things -----------------------------------------------------------------------------
 
-    def _is_saved_at(self, number: int, steps_per_epoch: int) -> bool:
-        step = number % steps_per_epoch
-        return step == 0 or (self._every is not None and step % self._every == 0)
-
     def _position(self) -> int:
         return self._epoch * self._data.stream.steps_per_epoch + self._step
 
@@ -431,14 +407,3 @@ class ExactResume(Callback):
 
     def _warn(self, message: str) -> None:
         warnings.warn(f"ExactResume: {message}.", stacklevel=3)
-
-
-def _sum_of_replicas(strategy: tf.distribute.Strategy, value: float) -> float:
-    """The sum of the replicas' values, each that of its worker; every worker calls it."""
-
-    def in_replica() -> tf.Tensor:
-        return tf.distribute.get_replica_context().all_reduce("SUM", tf.constant(value, tf.float64))
-
-    return float(
-        strategy.experimental_local_results(tf.function(lambda: strategy.run(in_replica), autograph=False)())[0]
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import types
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,8 +24,6 @@ _FORMS = (
     "an array, a dictionary or tuple of arrays, an object with len and indices, a tf.data.Dataset, a function of the "
     "epoch that returns one, or a dataset of tfbigbatch"
 )
-PIPELINE = "tf.data pipeline"
-"""The kind of data of a description that each process reads by itself."""
 
 
 class FitData(tf.data.Dataset):
@@ -74,7 +72,7 @@ class FitData(tf.data.Dataset):
 
 def _batches_by_index(
     examples: ByIndex, batch_size: int, steps_per_epoch: int, *, shuffle: bool, seed: int, parts: int | None
-) -> Callable[[int, int], tf.data.Dataset]:
+) -> Callable[..., tf.data.Dataset]:
     """Examples by index, in batches as `fit` makes them: the last one of an epoch may be smaller."""
     size = len(examples)
     are_equal = steps_per_epoch * batch_size <= size
@@ -97,15 +95,9 @@ def _batches_by_index(
 
 
 def of_pipeline(
-    x: tf.data.Dataset | Callable[[int], tf.data.Dataset],
-    steps_per_epoch: int | None,
-    is_saved_at: Callable[[int, int], bool],
+    x: tf.data.Dataset | Callable[[int], tf.data.Dataset], steps_per_epoch: int | None, every: int | None
 ) -> FitData:
-    """The batches of a `tf.data` pipeline, or of a function of the epoch that returns one; see `ExactResume.data`.
-
-    Args:
-      is_saved_at: function of a batch's number and of the steps in an epoch; see `IteratorStream`.
-    """
+    """The batches of a `tf.data` pipeline, or of a function of the epoch that returns one; see `ExactResume.data`."""
     is_function = not isinstance(x, tf.data.Dataset)
     pipeline = x(0) if is_function else x
     if not isinstance(pipeline, tf.data.Dataset):
@@ -126,27 +118,16 @@ def of_pipeline(
         )
     stream: Stream
     if is_function or is_endless:
-        stream = IteratorStream(
-            x if is_function else lambda epoch: pipeline,
-            steps,
-            is_endless=not is_function,
-            is_saved_at=lambda number: is_saved_at(number, steps),
-        )
+        make = x if is_function else lambda epoch: pipeline
+        stream = IteratorStream(make, steps, is_endless=not is_function, every=every or steps)
     else:
         stream = ReadAgainStream(pipeline, steps)
-    description = {"kind": PIPELINE, "is_function": is_function, "known_batches": known}
+    description = {"kind": "tf.data pipeline", "is_function": is_function, "known_batches": known}
     return FitData(stream, pipeline.element_spec, description)
 
 
 def of_examples(
-    x: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    batch_size: int | None,
-    shuffle: bool,
-    seed: int,
-    drop_remainder: bool,
+    x: Any, y: Any, sample_weight: Any, *, batch_size: int | None, shuffle: bool, seed: int, drop_remainder: bool
 ) -> FitData:
     """The batches of arrays, of an indexable object or of a dataset of the trainer; see `ExactResume.data`."""
     batch_size = arguments.integer("batch_size", 32 if batch_size is None else batch_size, least=1, owner=_OWNER)
@@ -154,6 +135,7 @@ def of_examples(
     shuffle = arguments.flag("shuffle", shuffle, owner=_OWNER)
     drop_remainder = arguments.flag("drop_remainder", drop_remainder, owner=_OWNER)
     examples, parts = _examples(x, y, sample_weight)
+    batches: Callable[..., tf.data.Dataset]
     description: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "shuffle": shuffle}
     if isinstance(examples, ByIndex):
         size = len(examples)
@@ -172,19 +154,15 @@ def of_examples(
         size = examples.examples_in_epoch(batch_size)
         # An epoch of `fit` is as many whole batches as an epoch of the trainer has.
         steps = max(1, size // batch_size)
-        dataset = examples
-
-        def batches(first_step: int, last_step: int) -> tf.data.Dataset:
-            steps = {"first_step": first_step, "last_step": last_step}
-            return dataset.training_batches(tf.distribute.InputContext(), batch_size=batch_size, seed=seed, **steps)
-
+        context = tf.distribute.InputContext()
+        batches = functools.partial(examples.training_batches, context, batch_size=batch_size, seed=seed)
         description.update(kind=type(examples).__name__, contents=examples.contents, examples=size)
-    return FitData(NumberedStream(batches, steps), batches(0, 1).element_spec, description)
+    return FitData(NumberedStream(batches, steps), batches(first_step=0, last_step=1).element_spec, description)
 
 
 def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:
     """The examples, and how many parts of each `fit` gets, None for all."""
-    if isinstance(x, types.GeneratorType) or (hasattr(x, "__next__") and not hasattr(x, "__getitem__")):
+    if hasattr(x, "__next__") and not hasattr(x, "__getitem__"):
         raise InputError(
             f"{_OWNER}: x is a {type(x).__name__}, which begins at its first batch in each process. Give arrays, an "
             "object with len and indices, a tf.data.Dataset or a dataset of tfbigbatch."
@@ -193,7 +171,7 @@ def _examples(x: Any, y: Any, sample_weight: Any) -> tuple[Dataset, int | None]:
         raise InputError(f"{_OWNER}: sample_weight without y; expected both.")
     is_array = hasattr(x, "shape") or isinstance(x, (dict, list, str))
     is_indexable = hasattr(x, "__len__") and hasattr(x, "__getitem__") and not is_array
-    if y is None and (isinstance(x, Dataset) or splits._is_keras_batches(x) or is_indexable):
+    if y is None and (isinstance(x, Dataset) or is_indexable):
         return splits.dataset_of(x, _OWNER), None
     if isinstance(x, Dataset):
         raise InputError(f"{_OWNER}: y beside {type(x).__name__}, which has labels itself; leave y out.")

@@ -11,24 +11,44 @@ import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 
+_BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end")
+
 
 class Fit:
-    """The `fit` that calls a callback: here is all in which the two Kerases differ.
+    """The `fit` that calls a callback, which Keras tells its model only: here is all in which the two Kerases differ.
 
     Args:
-      hooks: its list of callbacks.
-      model: that it trains.
-      initial_epoch: its argument.
+      callback: that it calls now.
 
     Attributes:
+      hooks: its list of callbacks.
+      initial_epoch: its argument.
       keras: 'tf_keras' or 'keras3'.
+
+    Raises:
+      ValueError: the callback is within another one.
     """
 
-    _SHIFTED = ("on_train_batch_begin", "on_train_batch_end", "on_test_begin", "on_epoch_end")
-
-    def __init__(self, hooks: Any, model: Any, initial_epoch: int) -> None:
-        self.hooks, self.model, self.initial_epoch = hooks, model, initial_epoch
-        self._is_keras2 = any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(model).__mro__)
+    def __init__(self, callback: Any) -> None:
+        self.model, frame = callback.model, inspect.currentframe()
+        self.hooks: Any = None
+        while frame is not None and self.hooks is None:
+            holder = frame.f_locals.get("self")
+            neighbours = getattr(holder, "callbacks", None)
+            if isinstance(neighbours, list) and any(each is callback for each in neighbours):
+                self.hooks = holder
+            frame = frame.f_back
+        if self.hooks is None:
+            raise InputError(
+                f"{type(callback).__name__}: give it in fit(callbacks=[...]), itself and not within another one."
+            )
+        while frame is not None and "initial_epoch" not in frame.f_locals:
+            frame = frame.f_back
+        variables = {} if frame is None else frame.f_locals
+        self.initial_epoch = variables.get("initial_epoch", 0)
+        self._batches = variables.get("epoch_iterator")
+        self._of_whole_epoch: dict[str, Any] = {}
+        self._is_keras2 = any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(self.model).__mro__)
         self.keras = "tf_keras" if self._is_keras2 else "keras3"
 
     def steps_at_once(self) -> int:
@@ -43,9 +63,15 @@ class Fit:
         with self.model.distribute_strategy.scope():
             return {"keras.random": seeds.global_seed_generator()}
 
-    def build(self, x: Any, y: Any, weight: Any) -> None:
-        """Makes the variables of the model and its metrics from a batch, as the first step does."""
-        model = self.model
+    def build(self, batch: Any) -> None:
+        """Makes the variables of the model and its metrics from a batch, as the first step does.
+
+        A model with a training step of its own need not have a call: it is as its layers are.
+        """
+        model, call = self.model, type(self.model).call
+        if call.__qualname__ == "Model.call" and call.__module__.partition(".")[0] in ("keras", "tf_keras"):
+            return
+        x, y, weight, *_ = (*batch, None, None) if isinstance(batch, tuple) else (batch, None, None)
         if not self._is_keras2:
             model._symbolic_build(data_batch=(x, y, weight))
             return
@@ -68,65 +94,26 @@ class Fit:
             self.model._initial_epoch = place and place[0]
 
     def shift(self, first: int, steps: int) -> None:
-        """Of an epoch of so many steps the first ones are done: callbacks get the numbers of the others.
+        """Of an epoch of so many steps the first ones are done: Keras 3, which counts the batches from 0, is told so.
 
-        Keras 3 counts the batches from 0, and would ask for as many as a whole epoch has: its step counts iterations,
-        and draws seeds, even where there is no batch.
+        It would ask for as many as a whole epoch has: its step counts iterations, and draws seeds, even where there is
+        no batch.
         """
         if self._is_keras2:
             return
-        hooks, model, ends_epoch = self.hooks, self.model, False
-        begin, end, *after_batches = (getattr(hooks, name) for name in self._SHIFTED)
+        self._of_whole_epoch = {name: vars(self._batches)[name] for name in ("steps_per_epoch", "_num_batches")}
+        vars(self._batches).update(dict.fromkeys(self._of_whole_epoch, steps - first))
 
-        def batch_end(batch: int, logs: Any = None) -> None:
-            nonlocal ends_epoch
-            end(batch + first, logs)
-            ends_epoch = batch + first + 1 >= steps and not model.stop_training
-            model.stop_training = model.stop_training or ends_epoch
+        def shifted(hook: Any) -> Any:
+            return lambda batch, logs=None: hook(batch + first, logs)
 
-        def after(hook: Any) -> Any:
-            def call(*args: Any, **kwargs: Any) -> None:
-                nonlocal ends_epoch
-                if ends_epoch:
-                    # Only the loop over the batches was to stop.
-                    model.stop_training = ends_epoch = False
-                hook(*args, **kwargs)
-
-            return call
-
-        shifted = (lambda batch, logs=None: begin(batch + first, logs), batch_end, *map(after, after_batches))
-        vars(hooks).update(zip(self._SHIFTED, shifted))
+        for name in _BATCH_HOOKS:
+            setattr(self.hooks, name, shifted(getattr(self.hooks, name)))
 
     def end_shift(self) -> None:
-        """The list of callbacks is as it was."""
-        for name in self._SHIFTED:
-            vars(self.hooks).pop(name, None)
-
-
-def fit_of(callback: Any) -> Fit:
-    """The `fit` that calls a callback: Keras tells it its model, and not its neighbours.
-
-    Raises:
-      ValueError: the callback is within another one.
-    """
-    hooks, frame = None, inspect.currentframe()
-    while frame is not None and hooks is None:
-        holder = frame.f_locals.get("self")
-        neighbours = getattr(holder, "callbacks", None)
-        if isinstance(neighbours, list) and any(each is callback for each in neighbours):
-            hooks = holder
-        frame = frame.f_back
-    if hooks is None:
-        raise InputError(
-            f"{type(callback).__name__}: give it in fit(callbacks=[...]), itself and not within another one."
-        )
-    while frame is not None and "initial_epoch" not in frame.f_locals:
-        frame = frame.f_back
-    initial_epoch = 0 if frame is None else frame.f_locals["initial_epoch"]
-    return Fit(hooks, callback.model, initial_epoch)
-
-
-def has_call(model: Any) -> bool:
-    """True if a model can be called; one with a training step of its own need not: it is as its layers are."""
-    call = type(model).call
-    return call.__qualname__ != "Model.call" or call.__module__.partition(".")[0] not in ("keras", "tf_keras")
+        """Keras 3 and its list of callbacks are as they were."""
+        if self._of_whole_epoch:
+            vars(self._batches).update(self._of_whole_epoch)
+            for name in _BATCH_HOOKS:
+                delattr(self.hooks, name)
+            self._of_whole_epoch = {}

@@ -48,9 +48,7 @@ class Found:
 
 
 def found_from(
-    roots: Mapping[str, tuple[Any, bool]],
-    left_out: Sequence[Any] = (),
-    named: Mapping[str, tf.Variable] = types.MappingProxyType({}),
+    roots: Mapping[str, tuple[Any, bool]], left_out: Sequence[Any], named: Mapping[str, tf.Variable]
 ) -> Found:
     """The findings of a walk from objects through all that they hold.
 
@@ -66,11 +64,6 @@ def found_from(
     # A variable may be wrapped in others, as by AutoCastVariable.
     keys = {handles(each)[0] for each in left_out if isinstance(each, tf.Variable)}
 
-    def add(variables: dict[str, tf.Variable], path: str, variable: tf.Variable) -> None:
-        if handles(variable)[0] not in keys:
-            keys.add(handles(variable)[0])
-            variables[path] = variable
-
     def walk(queue: Iterable[tuple[str, Any, bool]], variables: dict[str, tf.Variable]) -> None:
         queue = collections.deque(queue)
         while queue:
@@ -79,7 +72,9 @@ def found_from(
                 continue
             seen[id(value)] = value
             if isinstance(value, tf.Variable):
-                add(variables, path, value)
+                if handles(value)[0] not in keys:
+                    keys.add(handles(value)[0])
+                    variables[path] = value
             elif isinstance(value, _TABLES):
                 found.tables[path] = value
             elif is_optimizer(value) and variables is found.variables:
@@ -87,8 +82,7 @@ def found_from(
             else:
                 queue.extend((path + step, child, with_functions) for step, child in _children(value, with_functions))
 
-    for path, variable in named.items():
-        add(found.variables, path, variable)
+    walk([(path, variable, False) for path, variable in named.items()], found.variables)
     for name, root in roots.items():
         walk([(name, *root)], found.variables)
     # Afterwards: they have lists of the variables that they train.

@@ -17,7 +17,6 @@ from tfbigbatch.utils.folder_lock import FolderLock
 
 _NAME = re.compile(r"step-(\d{10})")
 _MANIFEST = "training.json"
-_DONE = "done.json"
 _KEPT = 2
 
 
@@ -28,10 +27,7 @@ class Snapshots:
     read.
 
     Args:
-      directory: folder of the snapshots; it is made.
-
-    Raises:
-      ValueError: the directory cannot be made.
+      directory: folder of the snapshots.
     """
 
     def __init__(self, directory: str) -> None:
@@ -42,7 +38,7 @@ class Snapshots:
         """Makes the directory, locks it until `release`, and removes what a killed process left half written.
 
         Raises:
-          ValueError: another process trains with it.
+          ValueError: another process trains with it, or it cannot be made.
         """
         # From this process: a `fit` that an error ended has not released it.
         self._lock.acquire(
@@ -52,11 +48,9 @@ class Snapshots:
             ),
             from_own=True,
         )
-        with files.writing_errors(self.directory):
-            os.makedirs(self.directory, exist_ok=True)
-            for name in os.listdir(self.directory):
-                if name.endswith((".part", ".old")):
-                    shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
+        for name in os.listdir(self.directory):
+            if name.endswith((".part", ".old")):
+                shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
 
     def release(self) -> None:
         """Leaves the directory to other processes."""
@@ -64,17 +58,16 @@ class Snapshots:
 
     def steps(self) -> list[int]:
         """The steps of the snapshots, newest first."""
-        if not os.path.isdir(self.directory):
-            return []
-        found = (_NAME.fullmatch(name) for name in os.listdir(self.directory))
+        names = os.listdir(self.directory) if os.path.isdir(self.directory) else []
+        found = map(_NAME.fullmatch, names)
         return sorted((int(match[1]) for match in found if match), reverse=True)
 
     def path(self, step: int) -> str:
         """The folder of a step's snapshot."""
         return os.path.join(self.directory, f"step-{step:010d}")
 
-    def newest(self, warn: Callable[[str], None], renames: bool = True) -> dict[str, Any] | None:
-        """The manifest of the newest whole snapshot, or None where there is no snapshot.
+    def newest(self, warn: Callable[[str], None], renames: bool = True) -> dict[str, Any]:
+        """The manifest of the newest whole snapshot, empty where there is no snapshot.
 
         Args:
           warn: called with a sentence for each snapshot that is damaged.
@@ -83,34 +76,28 @@ class Snapshots:
         Raises:
           ValueError: all are damaged.
         """
-        damaged = []
-        for step in self.steps():
-            path = self.path(step)
+        damaged: dict[str, Exception] = {}
+        for path in map(self.path, self.steps()):
             try:
                 content = _checked(path)
             # ValueError: a file's name with a zero in it. RecursionError: brackets nested thousands deep.
             except (ValueError, OSError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                damaged.append(f"{path}: {error}")
+                damaged[path] = error
                 continue
-            for line in damaged:
-                warn(f"a damaged snapshot was set aside, and the one before it is used. {line}")
-            if renames:
-                self._set_aside([step for step in self.steps() if step > content["step"]])
+            for wrong, why in damaged.items():
+                warn(f"a damaged snapshot was set aside, and the one before it is used. {wrong}: {why}")
+                if renames:
+                    aside = os.path.join(self.directory, f"damaged.{os.path.basename(wrong)}")
+                    shutil.rmtree(aside, ignore_errors=True)
+                    os.replace(wrong, aside)
             return content
         if damaged:
-            lines = "\n  ".join(damaged)
+            lines = "".join(f"\n  {wrong}: {why}" for wrong, why in damaged.items())
             raise InputError(
-                f"ExactResume: every snapshot in {self.directory} is damaged:\n  {lines}\nPut whole files back, or "
+                f"ExactResume: every snapshot in {self.directory} is damaged:{lines}\nPut whole files back, or "
                 "remove the directory to start from the beginning."
             )
-        return None
-
-    def _set_aside(self, steps: list[int]) -> None:
-        for step in steps:
-            path = self.path(step)
-            aside = os.path.join(self.directory, f"damaged.{os.path.basename(path)}")
-            shutil.rmtree(aside, ignore_errors=True)
-            os.replace(path, aside)
+        return {}
 
     @contextlib.contextmanager
     def writing(self, step: int, content: dict[str, Any]) -> Iterator[str]:
@@ -123,34 +110,32 @@ class Snapshots:
           ValueError: the files cannot be written; the snapshots before it stay.
         """
         whole = self.path(step)
-        with files.writing_errors(whole):
-            with files.atomic_folder(whole) as part:
-                yield part
-                content = {**content, "step": step}
-                sums = {name: _sum_of(os.path.join(part, name)) for name in sorted(os.listdir(part))}
-                manifest = {"content": content, "files": sums, "sum": _sum_of_content(content, sums)}
-                files.write_text(os.path.join(part, _MANIFEST), json.dumps(manifest, indent=1))
-                _sync(part)
-            _sync(self.directory)
-            for old in map(self.path, self.steps()[_KEPT:]):
-                # Renamed first: half a snapshot must not look like a damaged one.
+        with files.atomic_folder(whole) as part:
+            yield part
+            content = {**content, "step": step}
+            sums = {name: _sum_of(os.path.join(part, name)) for name in sorted(os.listdir(part))}
+            _write_manifest(part, content, sums)
+        for old in map(self.path, self.steps()[_KEPT:]):
+            # Renamed first: half a snapshot must not look like a damaged one.
+            with files.writing_errors(old):
                 os.replace(old, f"{old}.old")
-                shutil.rmtree(f"{old}.old", ignore_errors=True)
+            shutil.rmtree(f"{old}.old", ignore_errors=True)
 
     def remove(self, step: int) -> None:
         """Removes a step's snapshot."""
         shutil.rmtree(self.path(step), ignore_errors=True)
 
-    def write_done(self, epochs: int) -> None:
-        """Notes that a training of so many epochs has ended: its last state need not be a snapshot."""
-        files.write_json(os.path.join(self.directory, _DONE), {"epochs": epochs})
+    def note(self, **more: Any) -> None:
+        """Adds to the manifest of the newest snapshot, where there is one."""
+        for folder in map(self.path, self.steps()[:1]):
+            manifest = files.read_json_dictionary(os.path.join(folder, _MANIFEST))
+            _write_manifest(folder, {**manifest["content"], **more}, manifest["files"])
 
-    def done(self) -> int:
-        """The epochs that were noted last; 0 where there are none, or the file is damaged."""
-        try:
-            return int(files.read_json_dictionary(os.path.join(self.directory, _DONE))["epochs"])
-        except (ValueError, LookupError, TypeError, OverflowError):
-            return 0
+
+def _write_manifest(folder: str, content: dict[str, Any], sums: dict[str, str]) -> None:
+    manifest = {"content": content, "files": sums, "sum": _sum_of_content(content, sums)}
+    # The order of the history's names stays.
+    files.write_text(os.path.join(folder, _MANIFEST), json.dumps(manifest, indent=1))
 
 
 def _checked(path: str) -> dict[str, Any]:
@@ -174,17 +159,3 @@ def _sum_of_content(content: Any, sums: Any) -> str:
 def _sum_of(path: str) -> str:
     with files.open_regular(path, None) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: str) -> None:
-    """Makes a folder's files and names last through a crash of the machine."""
-    for name in os.listdir(path):
-        whole = os.path.join(path, name)
-        if os.path.isfile(whole):
-            with open(whole, "rb") as file:
-                os.fsync(file.fileno())
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

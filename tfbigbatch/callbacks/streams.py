@@ -105,16 +105,16 @@ class NumberedStream(Stream):
     """Batches that are a pure function of their number.
 
     Args:
-      batches: function that gives the batches of the steps [first, last), all of one epoch.
-      steps_per_epoch: batches in an epoch.
+      batches: function that gives the batches of the steps [first_step, last_step), all of one epoch.
     """
 
-    def __init__(self, batches: Callable[[int, int], tf.data.Dataset], steps_per_epoch: int) -> None:
+    def __init__(self, batches: Callable[..., tf.data.Dataset], steps_per_epoch: int) -> None:
         super().__init__(steps_per_epoch)
         self._batches = batches
 
     def _open(self, number: int) -> None:
-        self._iterator = iter(self._batches(number, (number // self.steps_per_epoch + 1) * self.steps_per_epoch))
+        last = (number // self.steps_per_epoch + 1) * self.steps_per_epoch
+        self._iterator = iter(self._batches(first_step=number, last_step=last))
 
 
 class ReadAgainStream(Stream):
@@ -126,7 +126,6 @@ class ReadAgainStream(Stream):
 
     Args:
       pipeline: the batches of an epoch.
-      steps_per_epoch: their number.
     """
 
     def __init__(self, pipeline: tf.data.Dataset, steps_per_epoch: int) -> None:
@@ -170,23 +169,17 @@ class IteratorStream(Stream):
 
     Args:
       make: function of an epoch, from 0, that returns its pipeline.
-      steps_per_epoch: batches in an epoch.
       is_endless: whether the pipeline of the first epoch is that of all.
-      is_saved_at: whether the training may be saved before a batch, by its number.
+      every: steps of an epoch between two saves.
     """
 
     def __init__(
-        self,
-        make: Callable[[int], tf.data.Dataset],
-        steps_per_epoch: int,
-        *,
-        is_endless: bool,
-        is_saved_at: Callable[[int], bool],
+        self, make: Callable[[int], tf.data.Dataset], steps_per_epoch: int, *, is_endless: bool, every: int
     ) -> None:
         super().__init__(steps_per_epoch)
         self._make = make
         self._is_endless = is_endless
-        self._is_saved_at = is_saved_at
+        self._every = every
         # By batch; they share the tensors of shuffle buffers.
         self._states: dict[int, tf.Tensor] = {}
         self._epoch = 0
@@ -223,7 +216,7 @@ class IteratorStream(Stream):
                 self._epoch, self._iterator = epoch, iter(self._make(epoch))
 
     def _read(self, number: int) -> list[tf.Tensor]:
-        if self._is_saved_at(number) and number not in self._states:
+        if number % self.steps_per_epoch % self._every == 0 and number not in self._states:
             self._keep_state(number)
         return super()._read(number)
 

@@ -21,8 +21,9 @@ _STATE, _METRICS = "state", "metrics"
 class TrainingState:
     """The variables of a `fit`, as they are saved and restored.
 
-    Metrics, generators and the statistics of batch normalisation may differ between replicas, and are saved for each
-    replica.
+    Metrics, generators and the statistics of batch normalisation are saved for each replica: Keras 3 declares the
+    latter two as weights that are the same everywhere, and each replica assigns its own; one that gets no example of an
+    epoch's last batch draws no numbers.
 
     Args:
       model: compiled and built, of Keras 2 or 3.
@@ -30,8 +31,8 @@ class TrainingState:
       left_out: an object that is not searched.
 
     Attributes:
-      layout: [name, shape, dtype] of the model's variables, and then of those that neither the model nor an optimizer
-        lists, which have paths as names.
+      layout: [shape, dtype] by name of the model's variables, and then of those that neither the model nor an
+        optimizer lists, which have paths as names.
       built_for: of each optimizer beside the model's own the names of the variables that it trains; None before it is
         built.
 
@@ -42,21 +43,18 @@ class TrainingState:
     def __init__(
         self, model: Any, *, roots: Mapping[str, tuple[Any, bool]] | None = None, left_out: Any = None
     ) -> None:
-        self._model, self._roots, self._left_out = model, dict(roots or {}), left_out
+        self._model, self._roots, self._left_out = model, roots or {}, left_out
         self._strategy = model.distribute_strategy
         with self._strategy.scope():
             _build_optimizer(model.optimizer, model.trainable_variables)
             _make_generators(model)
+        named = self._named()
         self._found = found = self._search()
         everything = {**found.variables, **found.of_optimizers}
         self._paths = {handles(each)[0]: path for path, each in everything.items()}
         parts, self._hooks = _saved_by_themselves(found.optimizers)
         covered = _covered(parts)
         free = {path: each for path, each in everything.items() if handles(each)[0] not in covered}
-        # Keras 3 declares statistics of batch normalisation and the state of generators as weights that are the same
-        # everywhere, and each replica assigns its own; one that gets no example of an epoch's last batch draws no
-        # numbers.
-        named = self._named()
         same = {*found.of_optimizers, *(path for path, each in named.items() if each.trainable)}
         own = {
             path: each
@@ -75,9 +73,9 @@ class TrainingState:
         )
         self._saved = {handle for each in free.values() for handle in handles(each)} | covered
         self._finite = [shared[path] for path in named if path in shared and shared[path].dtype.is_floating]
-        self.layout = [
-            [path, each.shape.as_list(), each.dtype.name] for path, each in found.variables.items() if path in free
-        ]
+        self.layout = {
+            path: [each.shape.as_list(), each.dtype.name] for path, each in found.variables.items() if path in free
+        }
         self.built_for = self._optimizers(found)
         self._metrics: tuple[ReplicaState, tf.train.Checkpoint] | None = None
 

@@ -27,14 +27,16 @@ def unsaved(model: Any, before: TrainingState, after: TrainingState) -> list[str
         for handle, each in _changed_variables(model).items()
         if not after.holds(handle)
     ]
-    names = [{name for name, _, _ in state.layout} for state in (before, after)]
     kinds = (
         (
             lost,
             "The training step changes it, and neither the model nor a callback holds it: give what does, as "
             "ExactResume(..., also=[...]).",
         ),
-        (sorted(names[1] - names[0]), "The first step made it: make it before fit, by a call of the layer or model."),
+        (
+            sorted(after.layout.keys() - before.layout.keys()),
+            "The first step made it: make it before fit, by a call of the layer or model.",
+        ),
         (
             _random_operations(model),
             "These operations of tf.random keep the state of their numbers to themselves: draw from keras.random with "

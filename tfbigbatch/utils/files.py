@@ -45,7 +45,8 @@ def itself(path: str, flags: int) -> int:
 def atomic_folder(path: str) -> Iterator[str]:
     """A context that gives an empty folder to fill, which replaces the folder `path` where the context ends well.
 
-    Neither a reader nor a crash sees a folder that is half filled; between two renames it sees none.
+    Neither a reader nor a crash, of the machine too, sees a folder that is half filled; between two renames it sees
+    none.
     """
     path = os.path.abspath(path)
     part, old = f"{path}.part", f"{path}.old"
@@ -59,12 +60,25 @@ def atomic_folder(path: str) -> Iterator[str]:
     try:
         with writing_errors(path):
             yield part
+            for folder, _, names in os.walk(part):
+                for name in ["", *names]:
+                    _sync(os.path.join(folder, name))
             if os.path.exists(path):
                 os.replace(path, old)
             os.replace(part, path)
+            _sync(os.path.dirname(path))
             shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _sync(path: str) -> None:
+    """Makes a file's content, or a folder's names, last through a crash of the machine."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -217,13 +231,25 @@ def read_array(path: str, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
     Raises:
       ValueError: the file cannot be read, is not a .npy file, or holds objects.
     """
-    try:
-        check_regular(path)
+    with _loading(path):
         found = np.load(path, mmap_mode, allow_pickle=False)
         if isinstance(found, np.lib.npyio.NpzFile):
             found.close()
             raise ValueError("it holds several arrays")
         return found
+
+
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """The arrays in a .npz file, by name; see `read_array`."""
+    with _loading(path), np.load(path, allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+@contextlib.contextmanager
+def _loading(path: str) -> Iterator[None]:
+    try:
+        check_regular(path)
+        yield
     # NumPy's header parser, zipfile and zlib raise dozens of kinds of errors.
     except Exception as error:
         raise InputError(f"{path} cannot be read ({error or type(error).__name__})") from None
