@@ -123,6 +123,17 @@ def test_a_training_that_is_done_trains_nothing_and_one_with_more_epochs_continu
     assert_same(eagerly("keras3", "arrays", tmp_path), undisturbed("keras3", "arrays", eagerly))
 
 
+def test_a_training_that_is_done_is_left_as_it_is_though_its_last_state_was_not_finite(tmp_path):
+    model = resumed_fit.model_of("keras3", run_eagerly=True)
+    dense = model.layers[0]
+    spoil = die_at("keras3", "on_epoch_end", 3, lambda: dense.set_weights([x * np.nan for x in dense.get_weights()]))
+    with pytest.warns(UserWarning, match="not finite at step 18, which is not saved"):
+        eagerly("keras3", "arrays", tmp_path, [spoil], model=model)
+    # It would raise where a step is trained.
+    eagerly("keras3", "arrays", tmp_path, [die_at("keras3", "on_train_batch_begin", 1, raise_killed)])
+    interrupted("keras3", "arrays", tmp_path, "on_train_batch_begin", 1, eagerly, epochs=4)
+
+
 def test_a_damaged_snapshot_is_set_aside_and_the_one_before_it_is_used(tmp_path):
     interrupted("keras3", "arrays", tmp_path, "on_train_batch_end", 5, eagerly)
     assert steps_in(tmp_path) == [2, 4]

@@ -103,10 +103,9 @@ class ExactResume(Callback):
     ) -> fit_data.FitData:
         """The training data for `fit`, read from where the training is.
 
-        The order is a pure function of (seed, epoch). A `tf.data` pipeline keeps its own. One that ends is read anew
-        for each epoch, and a resumed training reads its epoch again up to the step; where that gives another batch, as
-        without seeds, an error says so. Of one without end, and of those that a function returns, the state of the
-        iterator is saved, shuffle buffers included: nothing is read again.
+        The order is a pure function of (seed, epoch). A `tf.data` pipeline keeps its own. One that ends is read again
+        up to the step; where that gives another batch, as without seeds, an error says so. Of one without end, and of
+        those that a function returns, the state of the iterator is saved, shuffle buffers included.
 
         Args:
           x: an array, or a dictionary or tuple of arrays; an object with len and `[index]` that gives (features,

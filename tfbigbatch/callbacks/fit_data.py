@@ -75,14 +75,12 @@ def _batches_by_index(
 ) -> Callable[..., tf.data.Dataset]:
     """Examples by index, in batches as `fit` makes them: the last one of an epoch may be smaller."""
     size = len(examples)
-    are_equal = steps_per_epoch * batch_size <= size
 
     def batch(number: tf.Tensor) -> Any:
         epoch, first = number // steps_per_epoch, number % steps_per_epoch * batch_size
-        if are_equal:
-            positions = first + tf.range(batch_size, dtype=tf.int64)
-        else:
-            positions = tf.range(first, tf.minimum(first + batch_size, size))
+        positions = tf.range(first, tf.minimum(first + batch_size, size))
+        if steps_per_epoch * batch_size <= size:
+            positions.set_shape([batch_size])
         if shuffle:
             positions = order.examples_at(epoch * size + positions, seed=seed, dataset_size=size)
         return examples._rows(positions)[:parts]

@@ -189,8 +189,6 @@ class IteratorStream(Stream):
             # Beyond what was read: a callback has ended the epoch, and the next one follows.
             if position >= self._next and position not in self._states:
                 self._keep_state(position)
-            if position not in self._states:
-                raise InputError(f"ExactResume: the pipeline's state at batch {position} was not kept.")
             tf.raw_ops.SaveV2(prefix=prefix, tensors=[self._states[position]], **_IN_FILE)
 
     def forget(self, position: int) -> None:
@@ -201,9 +199,9 @@ class IteratorStream(Stream):
     def begin(self, position: int, saved: str | None) -> None:
         if saved is None and position == self._position == 0:
             return
-        super().begin(position, saved)
         with self._lock:
-            self._next, self._reached, self._held, self._states, self._iterator = position, position, {}, {}, None
+            self._position = self._next = self._reached = position
+            self._held, self._states, self._iterator = {}, {}, None
             self._open(position)
             if saved is not None:
                 [state] = tf.raw_ops.RestoreV2(prefix=literal_path(saved), dtypes=[tf.variant], **_IN_FILE)

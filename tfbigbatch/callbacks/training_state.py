@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -77,7 +78,6 @@ class TrainingState:
             path: [each.shape.as_list(), each.dtype.name] for path, each in found.variables.items() if path in free
         }
         self.built_for = self._optimizers(found)
-        self._metrics: tuple[ReplicaState, tf.train.Checkpoint] | None = None
 
     def _named(self) -> dict[str, tf.Variable]:
         """The model's variables by names that the same model has in every process."""
@@ -143,7 +143,7 @@ class TrainingState:
         finally:
             self._call("after_save")
         if with_metrics:
-            metrics, checkpoint = self._metrics_state()
+            metrics, checkpoint = self._metrics
             metrics.gather()
             checkpoint.write(os.path.join(folder, _METRICS))
 
@@ -163,18 +163,17 @@ class TrainingState:
 
     def restore_metrics(self, folder: str) -> bool:
         """Reads the metrics; returns whether they were saved and are those of the model."""
-        metrics, checkpoint = self._metrics_state()
+        metrics, checkpoint = self._metrics
         if _unread(checkpoint, os.path.join(folder, _METRICS)) is not None:
             return False
         metrics.spread()
         return True
 
-    def _metrics_state(self) -> tuple[ReplicaState, tf.train.Checkpoint]:
+    @functools.cached_property
+    def _metrics(self) -> tuple[ReplicaState, tf.train.Checkpoint]:
         # Late: Keras makes some of them in the first step.
-        if self._metrics is None:
-            state = ReplicaState(self._strategy, self._metric_variables())
-            self._metrics = state, tf.train.Checkpoint(values=state.whole)
-        return self._metrics
+        state = ReplicaState(self._strategy, self._metric_variables())
+        return state, tf.train.Checkpoint(values=state.whole)
 
     def _metric_variables(self) -> list[tf.Variable]:
         found = {id(tensor): tensor for metric in self._model.metrics for tensor in map(_tensor, metric.variables)}
