@@ -15,6 +15,7 @@ CLASSES = {
         "_all_reduce_sum_gradients _distribution_strategy _lookup_dependency _trackable_children _var_key"
     ),
     "keras.Model": "_flatten_layers _initial_epoch _symbolic_build",
+    "keras.src.trainers.epoch_iterator.EpochIterator": "_num_batches",
     "keras.KerasTensor": "_keras_history",
     # On JAX alone: where a distribution places it.
     "keras.Variable": "_layout",

@@ -14,6 +14,7 @@ import keras
 import pytest
 import tensorflow as tf
 import tf_keras
+from keras.src.trainers.epoch_iterator import EpochIterator
 from tensorflow.python.framework import func_graph
 
 import tfbigbatch
@@ -63,6 +64,7 @@ def collectives():
 INSTANCES = {
     "keras.optimizers.Optimizer": lambda: built(keras.optimizers.Adam(use_ema=True), keras.Variable([1.0])),
     "keras.Model": keras3_model,
+    "keras.src.trainers.epoch_iterator.EpochIterator": lambda: EpochIterator(tf.zeros([2, 1])),
     "keras.KerasTensor": lambda: keras3_model().outputs[0],
     "tf_keras.optimizers.Optimizer": lambda: built(tf_keras.optimizers.Adam(use_ema=True), tf.Variable([1.0])),
     "tf_keras.optimizers.legacy.Optimizer": tf_keras.optimizers.legacy.Adam,

@@ -46,8 +46,8 @@ class Fit:
             frame = frame.f_back
         variables = {} if frame is None else frame.f_locals
         self.initial_epoch = variables.get("initial_epoch", 0)
-        self._batches = variables.get("epoch_iterator")
-        self._of_whole_epoch: dict[str, Any] = {}
+        self._batches: Any = variables.get("epoch_iterator")
+        self._of_whole_epoch: tuple[int | None, int | None] | None = None
         self._is_keras2 = any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(self.model).__mro__)
         self.keras = "tf_keras" if self._is_keras2 else "keras3"
 
@@ -101,8 +101,8 @@ class Fit:
         """
         if self._is_keras2:
             return
-        self._of_whole_epoch = {name: vars(self._batches)[name] for name in ("steps_per_epoch", "_num_batches")}
-        vars(self._batches).update(dict.fromkeys(self._of_whole_epoch, steps - first))
+        self._of_whole_epoch = self._batches.steps_per_epoch, self._batches._num_batches
+        self._batches.steps_per_epoch = self._batches._num_batches = steps - first
 
         def shifted(hook: Any) -> Any:
             return lambda batch, logs=None: hook(batch + first, logs)
@@ -113,7 +113,7 @@ class Fit:
     def end_shift(self) -> None:
         """Keras 3 and its list of callbacks are as they were."""
         if self._of_whole_epoch:
-            vars(self._batches).update(self._of_whole_epoch)
+            self._batches.steps_per_epoch, self._batches._num_batches = self._of_whole_epoch
             for name in _BATCH_HOOKS:
                 delattr(self.hooks, name)
-            self._of_whole_epoch = {}
+            self._of_whole_epoch = None
