@@ -113,7 +113,7 @@ class LocalSteps(LocalStepsArguments, Wrapper):
         self._strategy = strategy
         weights = [tensor_variable(variable) for variable in variables]
         self._steps = _new_state(strategy, weights[0], "local_steps", tf.zeros((), tf.int64))
-        delayed, has_momentum = self.delay > 0, float(self.outer_momentum or 0.0) > 0.0
+        delayed, has_momentum = bool(self.delay), bool(self.outer_momentum)
         is_needed = {"start": True, "velocity": has_momentum, "own_change": delayed, "combined_change": delayed}
         kinds = {
             name: [_new_state(strategy, each, name) if needed else None for each in weights]
