@@ -154,12 +154,14 @@ def test_serialisation_and_files_go_round(keras_version, wrapper, tmp_path):
     again = keras.optimizers.deserialize(keras.optimizers.serialize(rule))
     assert again.get_config() == rule.get_config() and type(again) is type(rule)
     model = fitted(keras_version, lambda: wrapped(keras_version, wrapper), steps=3, run_eagerly=True)
-    model.save(str(tmp_path / "model.keras"))
-    loaded = keras.models.load_model(str(tmp_path / "model.keras"))
-    assert type(loaded.optimizer) is type(rule)
-    for one, other in zip(model.optimizer.variables, loaded.optimizer.variables, strict=True):
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
-    loaded.fit(*small_data(32), verbose=0)
+    # Keras 3 restores no optimizer from a .h5 file.
+    for suffix in ["keras"] + ["h5"] * (keras_version == "tf_keras"):
+        model.save(str(tmp_path / f"model.{suffix}"))
+        loaded = keras.models.load_model(str(tmp_path / f"model.{suffix}"))
+        assert type(loaded.optimizer) is type(rule)
+        for one, other in zip(model.optimizer.variables, loaded.optimizer.variables, strict=True):
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+        loaded.fit(*small_data(32), verbose=0)
 
 
 SGD = lambda version: KERAS[version].optimizers.SGD(0.1)
