@@ -155,11 +155,9 @@ class Face(SavedByName, Rule, _Optimizer):
         gradients, variables = zip(*grads_and_vars)
         if self.has_foreign_state:
             self.refuse_foreign_state()
-        self._place.begin(distribution)
         layers = [self._place.layer(self._var_key(variable), variable.name) for variable in variables]
-        for layer, gradient in zip(layers, gradients):
-            self.check_gradient(layer, distribution.experimental_local_results(gradient)[0])
-        step(self, self._place, layers, gradients, self._now())
+        self._place.begin(distribution, layers, gradients)
+        step(self._place, layers, gradients, self._now())
         # A micro-batch counts as well, and `step` takes it back: as in Keras 3.
         return self._iterations.assign_add(1)
 

@@ -233,10 +233,8 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
             def merged(strategy: tf.distribute.Strategy, gradients: Sequence[Any]) -> None:
                 if self.has_foreign_state:
                     self.refuse_foreign_state()
-                self._place.begin(strategy)
-                for layer, gradient in zip(layers, gradients):
-                    self.check_gradient(layer, strategy.experimental_local_results(gradient)[0])
-                step(self, self._place, layers, gradients, self._now())
+                self._place.begin(strategy, layers, gradients)
+                step(self._place, layers, gradients, self._now())
 
             interim = tf.__internal__.distribute.interim
             interim.maybe_merge_call(merged, self._distribution_strategy, gradients)
@@ -281,7 +279,7 @@ else:
                 self.micro_steps = self.add_variable((), dtype="int32", name="micro_steps")
             self._place = Pure(self, self.micro_steps, self._iterations)
 
-        def _new_state(self, variable: Any, name: str, shape: Sequence[int], device: None = None) -> Any:
+        def _new_state(self, variable: Any, name: str, shape: Sequence[int], device: str | None = None) -> Any:
             layout = getattr(variable, "_layout", None) if tuple(shape) == tuple(variable.shape) else None
             label = f"{variable.path.replace('/', '_')}_{name}"
             return self.add_variable(tuple(shape), dtype=_wide(variable), layout=layout, name=label)
@@ -301,7 +299,7 @@ else:
                 gradient = keras.ops.convert_to_tensor(gradient, sparse=False)
                 self.check_gradient(layer, gradient)
                 gradients.append(keras.ops.cast(gradient, _wide(layer.variable)))
-            step(self, self._place, layers, gradients, self._now())
+            step(self._place, layers, gradients, self._now())
 
     def _tensor_variable(variable: Any) -> Any:
         """What the step assigns: the variable itself."""

@@ -126,7 +126,7 @@ class Layer:
     decay: bool
     adapt: bool
     view: View = None
-    slots: Sequence[Any] = ()
+    slots: list[Any] = dataclasses.field(default_factory=list)
     accumulator: Any = None
     average: Any = None
     statistics: Any = None

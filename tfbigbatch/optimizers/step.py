@@ -15,10 +15,14 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.optimizers.rule import Layer, MatrixRule, Now, Rule, Tensor, View, of
+from tfbigbatch.optimizers.rule import Layer, MatrixRule, Now, Rule, Tensor, of
 
 # By a layer's index its transformed batches.
 Transformed = Mapping[int, Any]
+# The shapes of a layer's state by name.
+Shapes = Mapping[str, tuple[int, ...]]
+# (variable of the model, name, shape, device or None for that of the variable) -> a zero variable of the optimizer.
+NewState = Callable[[Any, str, tuple[int, ...], str | None], Any]
 
 
 class Place(abc.ABC):
@@ -30,14 +34,15 @@ class Place(abc.ABC):
       iterations: variable, which Keras counts up after each call.
 
     Attributes:
+      rule: the optimizer.
       layers: all of the optimizer, in the order of its variables.
       positions: their positions by Keras' keys of the variables.
     """
 
     def __init__(self, rule: Rule, micro_steps: Any, iterations: Any) -> None:
+        self.rule = rule
         self.layers: list[Layer] = []
         self.positions: dict[Any, int] = {}
-        self._rule = rule
         self._micro_steps = micro_steps
         self._iterations = iterations
 
@@ -49,14 +54,13 @@ class Place(abc.ABC):
         """
         if key not in self.positions:
             raise ValueError(
-                f"{type(self._rule).__name__} was built for other variables than {name}. Call build() with all "
+                f"{type(self.rule).__name__} was built for other variables than {name}. Call build() with all "
                 "variables before the first update, or make one optimizer for each part of the model."
             )
         return self.layers[self.positions[key]]
 
-    @abc.abstractmethod
     def build(
-        self, variables: Sequence[Any], paths: Sequence[str], may_decay: Sequence[bool], new_state: Callable[..., Any]
+        self, variables: Sequence[Any], paths: Sequence[str], may_decay: Sequence[bool], new_state: NewState
     ) -> dict[str, list[Any]]:
         """Makes the layers, and their state.
 
@@ -64,11 +68,44 @@ class Place(abc.ABC):
           variables: of the model.
           paths: their names.
           may_decay: False for those that Keras' own method excluded from weight decay.
-          new_state: function of (variable, name, shape, device) that makes a zero variable of the optimizer.
+          new_state: makes a zero variable of the optimizer.
 
         Returns:
           The state for a checkpoint, by name: a list with a variable or None for each layer.
         """
+        rule, sizes = self.rule, [tuple(variable.shape) for variable in variables]
+        made = enumerate(zip(paths, variables, may_decay, rule.views(paths, sizes)))
+        self.layers = [
+            Layer(index, path, variable, *rule.applies_to(path, decays), view=view)
+            for index, (path, variable, decays, view) in made
+        ]
+        shapes = [
+            {**rule.state_shapes(size, layer.view), **({"accumulator": size} if rule.accumulates else {})}
+            for size, layer in zip(sizes, self.layers)
+        ]
+        self.deal(shapes)
+        state: dict[str, list[Any]] = {}
+        # Name by name, in the same order on all backends, so that a file of one loads in the other.
+        for name in [*rule.slot_names, *(["accumulator"] if rule.accumulates else [])]:
+            state[name] = [None] * len(self.layers)
+            for layer, own in zip(self.layers, shapes):
+                if name in own:
+                    variable, state[name][layer.index] = self.make(layer, name, own[name], new_state)
+                    if name == "accumulator":
+                        layer.accumulator = variable
+                    elif variable is not None:
+                        layer.slots.append(variable)
+        rule.warn_of_idle_patterns(paths)
+        return state
+
+    def deal(self, shapes: Sequence[Shapes]) -> None:
+        """Gives the layers, with these shapes of state, their owners, where not all replicas update all layers."""
+        del shapes
+
+    def make(self, layer: Layer, name: str, shape: tuple[int, ...], new_state: NewState) -> tuple[Any, Any]:
+        """(A state variable of a layer, or None where another process has it; what a checkpoint takes for it)."""
+        variable = new_state(layer.variable, name, shape, None)
+        return variable, variable
 
     @abc.abstractmethod
     def accumulate(self, layers: Sequence[Layer], gradients: Sequence[Any]) -> Sequence[Any]:
@@ -79,24 +116,16 @@ class Place(abc.ABC):
         """Counts a micro-batch; at the last of a step calls `apply` and sets the sums to zero."""
 
     @abc.abstractmethod
-    def clip_factor(self, rule: Rule, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> Any:
+    def clip_factor(self, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> Any:
         """`rule.clip_factor` of the global norm of the gradients."""
 
     @abc.abstractmethod
-    def transform(
-        self, rule: MatrixRule, layers: Sequence[Layer], gradients: Sequence[Any], factor: Any, now: Now
-    ) -> Transformed:
-        """`rule.before_transform` of each layer with a view, then `rule.transform` of their batches where it is due."""
+    def transform(self, layers: Sequence[Layer], gradients: Sequence[Any], factor: Any, now: Now) -> Transformed:
+        """`before_transform` of a `MatrixRule` for each layer with a view, then `transform` of their batches."""
 
     @abc.abstractmethod
     def apply(
-        self,
-        rule: Rule,
-        layers: Sequence[Layer],
-        gradients: Sequence[Any],
-        factor: Any,
-        transformed: Transformed,
-        now: Now,
+        self, layers: Sequence[Layer], gradients: Sequence[Any], factor: Any, transformed: Transformed, now: Now
     ) -> None:
         """`rule.update` of each layer, or `rule.update_matrices`: new weights and slots."""
 
@@ -109,83 +138,31 @@ class Place(abc.ABC):
         """Updates the moving averages of all weights, and takes them over where that is due."""
 
 
-def step(rule: Rule, place: Place, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> None:
+def step(place: Place, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> None:
     """Applies one batch's gradients, or adds those of a micro-batch to the others of its step.
 
     Args:
-      rule: the optimizer.
-      place: of its variables.
+      place: of the optimizer's variables.
       layers: those that have a gradient.
       gradients: of each layer; dense, and summed over the replicas.
       now: the scalars of the step.
     """
-    if not rule.accumulates:
-        _apply(rule, place, layers, gradients, now)
+    if not place.rule.accumulates:
+        _apply(place, layers, gradients, now)
         return
     sums = place.accumulate(layers, gradients)
-    place.when_last(now, lambda: _apply(rule, place, layers, sums, now))
+    place.when_last(now, lambda: _apply(place, layers, sums, now))
 
 
-def _apply(rule: Rule, place: Place, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> None:
-    factor = place.clip_factor(rule, layers, gradients, now) if rule.scales_gradients else None
+def _apply(place: Place, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> None:
+    factor = place.clip_factor(layers, gradients, now) if place.rule.scales_gradients else None
     transformed: Transformed = {}
-    if isinstance(rule, MatrixRule):
-        transformed = place.transform(rule, layers, gradients, factor, now)
-    place.apply(rule, layers, gradients, factor, transformed, now)
+    if isinstance(place.rule, MatrixRule):
+        transformed = place.transform(layers, gradients, factor, now)
+    place.apply(layers, gradients, factor, transformed, now)
     place.publish(layers)
     if now.averaging is not None:
         place.average(now)
-
-
-def build_layers(
-    rule: Rule,
-    variables: Sequence[Any],
-    paths: Sequence[str],
-    may_decay: Sequence[bool],
-    shapes: Sequence[tuple[View | None, dict[str, tuple[int, ...]]]],
-    new_state: Callable[[int, str, tuple[int, ...]], Any],
-) -> tuple[list[Layer], dict[str, list[Any]]]:
-    """Makes the layers of an optimizer, and their state.
-
-    Args:
-      rule: the optimizer.
-      variables: of the model.
-      paths: their names.
-      may_decay: False for those that Keras' own method excluded from weight decay.
-      shapes: from `state_of`.
-      new_state: function of (index of the variable, name, shape) that makes a zero variable; None where another
-        process has it.
-
-    Returns:
-      (The layers; their state by name, a list with a variable or None for each layer.)
-    """
-    names = [*rule.slot_names, *(["accumulator"] if rule.accumulates else [])]
-    # Name by name, in the same order on all backends, so that a file of one loads in the other.
-    state = {
-        name: [new_state(index, name, own[name]) if name in own else None for index, (_, own) in enumerate(shapes)]
-        for name in names
-    }
-    layers = []
-    for index, (variable, path) in enumerate(zip(variables, paths)):
-        decay, adapt = rule.applies_to(path, may_decay[index])
-        slots = [each for name in rule.slot_names if (each := state[name][index]) is not None]
-        accumulator = state["accumulator"][index] if rule.accumulates else None
-        view = shapes[index][0]
-        layers.append(Layer(index, path, variable, decay, adapt, view=view, slots=slots, accumulator=accumulator))
-    rule.warn_of_idle_patterns(paths)
-    return layers, state
-
-
-def state_of(
-    rule: Rule, variables: Sequence[Any], paths: Sequence[str]
-) -> list[tuple[View | None, dict[str, tuple[int, ...]]]]:
-    """For each variable its view, and the shapes of its state by name."""
-    found = []
-    shapes = [tuple(variable.shape) for variable in variables]
-    for shape, view in zip(shapes, rule.views(paths, shapes)):
-        own = rule.state_shapes(shape, view)
-        found.append((view, {**own, "accumulator": shape} if rule.accumulates else own))
-    return found
 
 
 # ---- JAX and PyTorch ----------------------------------------------------------------------------
@@ -205,15 +182,6 @@ class Pure(Place):
         super().__init__(rule, micro_steps, iterations)
         # In a branch of a condition: the values of variables by their ids, which are assigned after it.
         self._values: dict[int, Tensor] | None = None
-
-    def build(
-        self, variables: Sequence[Any], paths: Sequence[str], may_decay: Sequence[bool], new_state: Callable[..., Any]
-    ) -> dict[str, list[Any]]:
-        shapes = state_of(self._rule, variables, paths)
-        self.layers, state = build_layers(
-            self._rule, variables, paths, may_decay, shapes, lambda index, *of: new_state(variables[index], *of)
-        )
-        return state
 
     def _read(self, variable: Any) -> Tensor:
         return variable.value if self._values is None else self._values[id(variable)]
@@ -253,14 +221,14 @@ class Pure(Place):
         iterations = self._iterations.value
         self._iterations.assign(iterations - ops.cast(ops.logical_not(is_last), iterations.dtype))
 
-    def clip_factor(self, rule: Rule, layers: Sequence[Layer], gradients: Sequence[Tensor], now: Now) -> Tensor:
+    def clip_factor(self, layers: Sequence[Layer], gradients: Sequence[Tensor], now: Now) -> Tensor:
         ops = of(gradients[0])
         squares = [ops.sum(ops.square(ops.cast(now.mean(each), "float32"))) for each in gradients]
-        return rule.clip_factor(ops.sqrt(sum(squares[1:], start=squares[0])))
+        return self.rule.clip_factor(ops.sqrt(sum(squares[1:], start=squares[0])))
 
-    def transform(
-        self, rule: MatrixRule, layers: Sequence[Layer], gradients: Sequence[Tensor], factor: Any, now: Now
-    ) -> Transformed:
+    def transform(self, layers: Sequence[Layer], gradients: Sequence[Tensor], factor: Any, now: Now) -> Transformed:
+        rule = self.rule
+        assert isinstance(rule, MatrixRule)
         batches: list[Tensor] = []
         kept: list[Tensor] = []
         places: dict[int, tuple[int, int]] = {}
@@ -284,14 +252,9 @@ class Pure(Place):
         return {index: outcomes[start:stop] for index, (start, stop) in places.items()}
 
     def apply(
-        self,
-        rule: Rule,
-        layers: Sequence[Layer],
-        gradients: Sequence[Tensor],
-        factor: Any,
-        transformed: Transformed,
-        now: Now,
+        self, layers: Sequence[Layer], gradients: Sequence[Tensor], factor: Any, transformed: Transformed, now: Now
     ) -> None:
+        rule = self.rule
         for layer, gradient in zip(layers, gradients):
             gradient = rule.clipped(now.mean(gradient), factor)
             weight = of(gradient).cast(self._read(layer.variable), gradient.dtype)

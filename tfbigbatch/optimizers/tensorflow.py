@@ -30,7 +30,7 @@ from tfbigbatch.optimizers.rule import (
     trust_ratio,
 )
 from tfbigbatch.optimizers.sharing import regrouped
-from tfbigbatch.optimizers.step import Place, Transformed, build_layers, state_of
+from tfbigbatch.optimizers.step import NewState, Place, Shapes, Transformed
 
 # Layers of 256 KB and more are updated in place in an order, on a CPU: `LayersInFlight`.
 _LARGE = 2**16
@@ -76,67 +76,39 @@ class OnReplicas(Place):
 
     # ---- State --------------------------------------------------------------------------------
 
-    def build(
-        self,
-        variables: Sequence[tf.Variable],
-        paths: Sequence[str],
-        may_decay: Sequence[bool],
-        new_state: Callable[..., tf.Variable],
-    ) -> dict[str, list[Any]]:
-        """Where layers are divided, the state of each is on the device, or in the process, of its owner.
-
-        In the state for a checkpoint a `ShardedVariable` then stands for what other processes have.
-        """
+    def deal(self, shapes: Sequence[Shapes]) -> None:
+        """Where layers are divided: by their part of all bytes and of all operations."""
+        rule, variables = self.rule, [layer.variable for layer in self.layers]
         self._largest = max((variable.shape.num_elements() or 0 for variable in variables), default=0)
-        shapes = state_of(self._rule, variables, paths)
-        owners = self._owners(variables, shapes)
-
-        def made(index: int, name: str, shape: tuple[int, ...]) -> tf.Variable | None:
-            if self.shards is None:
-                return new_state(variables[index], name, shape, None)
-            device = self.shards.device(owners[index], variables[index])
-            return None if device is None else new_state(variables[index], name, shape, device)
-
-        self.layers, state = build_layers(self._rule, variables, paths, may_decay, shapes, made)
-        for layer, owner in zip(self.layers, owners):
-            layer.owner = owner
-            if self._rule.keeps_statistics:
-                # Not one of the optimizer's variables: no later step depends on it.
-                layer.statistics = tf.Variable(tf.zeros([3]), trainable=False)
-        return self._for_checkpoint(variables, [own for _, own in shapes], state)
-
-    def _owners(self, variables: Sequence[tf.Variable], shapes: Sequence[tuple[Any, Any]]) -> list[Any]:
-        """The number of the replica that updates each layer, by their part of all bytes and of all operations."""
+        for layer in self.layers if rule.keeps_statistics else ():
+            # Not one of the optimizer's variables: no later step depends on it.
+            layer.statistics = tf.Variable(tf.zeros([3]), trainable=False)
         strategy = sharing.strategy_of(variables)
-        if not self._rule.shard_updates or strategy.num_replicas_in_sync == 1:
-            return [None] * len(variables)
+        if not rule.shard_updates or strategy.num_replicas_in_sync == 1:
+            return
         self._check_that_replicas_agree()
         entries = [
             float(sum(map(math.prod, [tuple(variable.shape), *own.values()])))
-            for variable, (_, own) in zip(variables, shapes)
+            for variable, own in zip(variables, shapes)
         ]
-        flops = [0.0 if view is None else self._rule.matrix_flops(view) for view, _ in shapes]
+        flops = [0.0 if layer.view is None else rule.matrix_flops(layer.view) for layer in self.layers]
         all_entries, all_flops = max(sum(entries), 1.0), max(sum(flops), 1.0)
         costs = [count / all_entries + each / all_flops for count, each in zip(entries, flops)]
-        self.shards = sharing.Shards(type(self._rule).__name__, strategy, costs)
-        return list(self.shards.owners)
+        self.shards = sharing.Shards(type(rule).__name__, strategy, costs)
+        for layer, owner in zip(self.layers, self.shards.owners):
+            layer.owner = owner
 
-    def _for_checkpoint(
-        self, variables: Sequence[tf.Variable], shapes: Sequence[Any], state: dict[str, list[Any]]
-    ) -> dict[str, list[Any]]:
-        """The state as a checkpoint takes it: what one process of several has is gathered at a save."""
+    def make(self, layer: Layer, name: str, shape: tuple[int, ...], new_state: NewState) -> tuple[Any, Any]:
+        """Where layers are divided: on the device, or in the process, of the owner; gathered there at a save."""
         shards = self.shards
-        if shards is None or not shards.between_processes:
-            return state
-
-        def gathered(name: str, index: int, variable: tf.Variable | None) -> ShardedVariable | None:
-            shape, dtype = shapes[index].get(name), arithmetic_dtype(variables[index])
-            if shape is None:
-                return None
-            gather = shards.gather(shards.owners[index], variable, shape, dtype)
-            return ShardedVariable(variable, shape, dtype, gather)
-
-        return {name: [gathered(name, *each) for each in enumerate(own)] for name, own in state.items()}
+        if shards is None or layer.owner is None:
+            return super().make(layer, name, shape, new_state)
+        device = shards.device(layer.owner, layer.variable)
+        variable = None if device is None else new_state(layer.variable, name, shape, device)
+        if not shards.between_processes:
+            return variable, variable
+        dtype = arithmetic_dtype(layer.variable)
+        return variable, ShardedVariable(variable, shape, dtype, shards.gather(layer.owner, variable, shape, dtype))
 
     @property
     def is_in_other_processes(self) -> bool:
@@ -149,8 +121,8 @@ class OnReplicas(Place):
         Raises:
           ValueError: the optimizer was made without `layer_statistics=True`, or has not been used.
         """
-        label = type(self._rule).__name__
-        if not self._rule.keeps_statistics:
+        label = type(self.rule).__name__
+        if not self.rule.keeps_statistics:
             raise ValueError(f"{label} keeps no statistics: make it with {label}(..., layer_statistics=True).")
         if not self.layers:
             raise ValueError(f"{label} has made no update yet: there are no statistics to read.")
@@ -158,17 +130,19 @@ class OnReplicas(Place):
 
     # ---- Replicas -----------------------------------------------------------------------------
 
-    def begin(self, strategy: tf.distribute.Strategy) -> None:
-        """Begins a step in a strategy; raises ValueError where the layers are divided and the step cannot be."""
+    def begin(self, strategy: tf.distribute.Strategy, layers: Sequence[Layer], gradients: Sequence[Any]) -> None:
+        """Begins a step in a strategy; raises ValueError where it cannot be, as of gradients of other shapes."""
         self._strategy = strategy
         if self.shards is not None:
             self.shards.check_step(strategy)
             self._check_that_replicas_agree()
+        for layer, gradient in zip(layers, gradients):
+            self.rule.check_gradient(layer, strategy.experimental_local_results(gradient)[0])
 
     def _check_that_replicas_agree(self) -> None:
-        if self._rule.replicas_differ:
+        if self.rule.replicas_differ:
             raise InputError(
-                f"{type(self._rule).__name__}(shard_updates=True): with LocalSteps, and Adasum of updates, the "
+                f"{type(self.rule).__name__}(shard_updates=True): with LocalSteps, and Adasum of updates, the "
                 "replicas take steps of their own, and cannot divide the layers. Leave shard_updates out; "
                 "Adasum(..., combine='gradients') works with it."
             )
@@ -211,7 +185,8 @@ class OnReplicas(Place):
         # Keras counts each call as a step.
         tf.cond(micro_steps.assign_add(1) >= now.micro_batches, last, lambda: _nothing(self._iterations.assign_add(-1)))
 
-    def clip_factor(self, rule: Rule, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> Any:
+    def clip_factor(self, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> Any:
+        rule = self.rule
         # Every replica clips the same gradient, so that 1 and N replicas end with the same weights.
         if self.shards is not None and rule.accumulates:
             owners = [layer.owner for layer in layers if layer.owner is not None]
@@ -222,9 +197,9 @@ class OnReplicas(Place):
         wide = [[tf.cast(gradient, tf.float32) for gradient in own] for own in by_replica]
         return regrouped([rule.clip_factor(now.mean(1.0) * tf.linalg.global_norm(own)) for own in wide])
 
-    def transform(
-        self, rule: MatrixRule, layers: Sequence[Layer], gradients: Sequence[Any], factor: Any, now: Now
-    ) -> Transformed:
+    def transform(self, layers: Sequence[Layer], gradients: Sequence[Any], factor: Any, now: Now) -> Transformed:
+        rule = self.rule
+        assert isinstance(rule, MatrixRule)
         every = rule.transform_every()
 
         def before(layer: Layer, variable: Any, gradient: Any, factor: Any) -> tuple[list[Any], list[Any]]:
@@ -281,14 +256,9 @@ class OnReplicas(Place):
         return outcomes
 
     def apply(
-        self,
-        rule: Rule,
-        layers: Sequence[Layer],
-        gradients: Sequence[Any],
-        factor: Any,
-        transformed: Transformed,
-        now: Now,
+        self, layers: Sequence[Layer], gradients: Sequence[Any], factor: Any, transformed: Transformed, now: Now
     ) -> None:
+        rule = self.rule
         jit_compile = bool(tf.config.list_physical_devices("GPU")) if rule.jit_compile is None else rule.jit_compile
         shared = _OfStep()
 
@@ -312,7 +282,7 @@ class OnReplicas(Place):
         self, layer: Layer, variable: Any, gradient: Any, factor: Any, whole: Any, now: Now, shared: _OfStep
     ) -> None:
         """The step of one layer on one replica."""
-        rule, own_layer, dtype = self._rule, layer, arithmetic_dtype(variable)
+        rule, own_layer, dtype = self.rule, layer, arithmetic_dtype(variable)
         own_now, kernel = now.of_layer(layer, dtype), None
         if whole is None:
             rule, own_layer, own_now = rule.for_entries(layer, own_now)
@@ -324,7 +294,7 @@ class OnReplicas(Place):
         if kernel is not None and shared.scalars is None:
             shared.scalars = adam_scalars(rule, now.number)
         with tf.control_dependencies([] if in_flight is None else in_flight.before(elements)):
-            gradient = self._rule.clipped(tf.cast(gradient, dtype), factor)
+            gradient = self.rule.clipped(tf.cast(gradient, dtype), factor)
             if kernel is not None:
                 operation, row = kernel(rule, gradient, variable, own_layer, own_now, shared.scalars)
                 if in_flight is not None:
