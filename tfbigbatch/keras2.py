@@ -19,10 +19,9 @@ import tensorflow as tf
 import tf_keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import adamw, adasum, lamb, lars, local_steps, muon, registry, shampoo, wrapper
+from tfbigbatch.optimizers import adamw, adasum, face, lamb, lars, local_steps, muon, registry, shampoo, wrapper
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
-from tfbigbatch.optimizers.declared import DESCRIPTION, check_schedules
-from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule
+from tfbigbatch.optimizers.declared import is_schedule
 from tfbigbatch.optimizers.sharing import one_device
 from tfbigbatch.optimizers.step import step
 from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
@@ -31,7 +30,7 @@ from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
 if TYPE_CHECKING:
-    from tfbigbatch.optimizers.declared import KerasOptimizer as _Optimizer
+    from tfbigbatch.optimizers.face import KerasOptimizer as _Optimizer
     from tfbigbatch.schedules.classes import AdjustableWarmup, GradualWarmup, PhasedSchedule, RescaledSchedule
 
     class _Delegating:
@@ -45,28 +44,20 @@ else:
 __all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
 __all__ += ["AdjustableWarmup", "GradualWarmup", "PhasedSchedule", "RescaledSchedule", "restore_from_saved_model"]
 
-_Schedule = tf_keras.optimizers.schedules.LearningRateSchedule
 _registered = tf_keras.saving.register_keras_serializable("tfbigbatch")
-# The hyperparameters that Keras' own constructor takes.
-_OF_KERAS = ("clipnorm", "clipvalue", "global_clipnorm", "use_ema", "ema_momentum", "ema_overwrite_frequency")
 
 
-class Face(SavedByName, Rule, _Optimizer):
+class Face(SavedByName, face.Face, _Optimizer):
     """A rule as an optimizer of tf_keras, whose step is `optimizers.step.step`."""
 
-    # Counts micro-batches; None without accumulation.
-    micro_steps = None
+    of_keras, own, other = tf_keras, "keras2", "optimizers.keras3"
+
+    def construct(self, learning_rate: Any, name: str | None, **of_keras: Any) -> None:
+        tf_keras.optimizers.Optimizer.__init__(self, name=name or type(self).__name__, weight_decay=None, **of_keras)
+        self._learning_rate = learning_rate if _is_function(learning_rate) else self._build_learning_rate(learning_rate)
 
     def configure(self, values: dict[str, Any]) -> None:
-        of_keras = {name: values.pop(name) for name in _OF_KERAS}
-        label, learning_rate = type(self).__name__, values.pop("learning_rate")
-        name = values.pop("name") or label
-        check_schedules(label, _Schedule, learning_rate=learning_rate, weight_decay=values["weight_decay"])
-        # The base class would apply the decay by itself, outside the trust ratio.
-        tf_keras.optimizers.Optimizer.__init__(self, name=name, weight_decay=None, **of_keras)
         super().configure(values)
-        is_function = callable(learning_rate) and not isinstance(learning_rate, _Schedule)
-        self._learning_rate = learning_rate if is_function else self._build_learning_rate(learning_rate)
         named = {} if callable(self._learning_rate) else {"learning_rate": self._learning_rate}
         if self.accumulates:
             with tf.init_scope():
@@ -75,9 +66,6 @@ class Face(SavedByName, Rule, _Optimizer):
             named["micro_steps"] = self.micro_steps
         self._place = OnReplicas(self, self.micro_steps, self._iterations)
         self.named_state = NamedState(type(self).__name__, iterations=self._iterations, **named)
-
-    def __str__(self) -> str:
-        return DESCRIPTION.format(type(self).__name__, own="keras2", other="optimizers.keras3")
 
     @property
     def is_built(self) -> bool:
@@ -114,24 +102,14 @@ class Face(SavedByName, Rule, _Optimizer):
         self._variables.append(state)
         return state
 
-    def layer_statistics(self) -> dict[str, LayerStatistics]:
-        """Each layer's trust ratio and norms at the last step, by path.
-
-        Raises:
-          ValueError: the optimizer was made without `layer_statistics=True`, or has not been used.
-        """
-        return self._place.statistics()
-
     @property  # type: ignore[misc]
     def learning_rate(self) -> Any:
         rate = self._learning_rate
-        if callable(rate) and not isinstance(rate, _Schedule):
-            return rate()
-        return super().learning_rate
+        return rate() if _is_function(rate) else super().learning_rate
 
     @learning_rate.setter
     def learning_rate(self, learning_rate: Any) -> None:
-        if callable(self._learning_rate) and not isinstance(self._learning_rate, _Schedule):
+        if _is_function(self._learning_rate):
             self._learning_rate = learning_rate
         else:
             tf_keras.optimizers.Optimizer.learning_rate.fset(self, learning_rate)
@@ -157,28 +135,11 @@ class Face(SavedByName, Rule, _Optimizer):
             self.refuse_foreign_state()
         layers = [self._place.layer(self._var_key(variable), variable.name) for variable in variables]
         self._place.begin(distribution, layers, gradients)
-        step(self._place, layers, gradients, self._now())
+        rate = tf.convert_to_tensor(self.learning_rate)
+        now = self.now(tf.convert_to_tensor(self._iterations), rate, self.ema_momentum)
+        step(self._place, layers, gradients, now)
         # A micro-batch counts as well, and `step` takes it back: as in Keras 3.
         return self._iterations.assign_add(1)
-
-    def _now(self) -> Now:
-        """The scalars of the next step."""
-        iterations = tf.convert_to_tensor(self._iterations)
-        weight_decay, steps = self.weight_decay, self.accumulation_steps
-        if callable(weight_decay):
-            weight_decay = weight_decay(iterations) if isinstance(weight_decay, _Schedule) else weight_decay()
-            weight_decay = tf.cast(weight_decay, tf.float32)
-        averaging = None
-        if self.use_ema:
-            every = self.ema_overwrite_frequency
-            averaging = Averaging(self.ema_momentum, (iterations + 1) % every == 0 if every else None)
-        return Now(
-            number=tf.cast(iterations + 1, tf.float32),
-            learning_rate=tf.cast(tf.convert_to_tensor(self.learning_rate), tf.float32),
-            weight_decay=weight_decay,
-            micro_batches=steps(iterations) if callable(steps) else steps,
-            averaging=averaging,
-        )
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
         """Refused: a step is of all layers."""
@@ -190,29 +151,14 @@ class Face(SavedByName, Rule, _Optimizer):
         config = super().get_config()
         for name, value in (("learning_rate", self._learning_rate), ("weight_decay", self.weight_decay)):
             config[name] = self._serialize_hyperparameter(value)
-            if callable(value) and not isinstance(value, _Schedule):
+            if _is_function(value):
                 config[name] = float(config[name])
         return {**config, **self.config(without=("learning_rate", "weight_decay", "name"))}
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
-        config = dict(config)
-        for name in ("learning_rate", "weight_decay"):
-            if isinstance(config.get(name), dict):
-                config[name] = tf_keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
-        config.pop("is_legacy_optimizer", None)
-        return cls(**config)
 
-
-@functools.cache
-def of_rule(rule: type[Rule]) -> type[Rule]:
-    """The optimizer of a rule: a class of this module, or one made for a rule from elsewhere, registered for saving."""
-    own = globals().get(rule.__name__)
-    if isinstance(own, type) and issubclass(own, rule):
-        return own
-    # Under another package: its name may be that of one of ours.
-    registered = tf_keras.saving.register_keras_serializable("tfbigbatch.own")
-    return registered(type(rule.__name__, (rule, Face), {"__module__": rule.__module__}))
+def _is_function(rate: Any) -> bool:
+    """True for what gives a number without arguments."""
+    return callable(rate) and not is_schedule(rate)
 
 
 @_registered
@@ -320,4 +266,4 @@ def restore_from_saved_model(model: Any, path: str) -> None:
 
 
 for _rule in registry.own_rules():
-    of_rule(_rule)
+    Face.of_rule(_rule)

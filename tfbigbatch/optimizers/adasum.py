@@ -22,7 +22,8 @@ from tensorflow.python.ops import collective_ops
 
 from tfbigbatch.optimizers.groups import collective, group_means, wide
 from tfbigbatch.optimizers.sharing import launchers, regrouped
-from tfbigbatch.optimizers.wrapper import Wrapper, tensor_variable
+from tfbigbatch.optimizers.tensorflow import tensor_variable
+from tfbigbatch.optimizers.wrapper import Wrapper
 from tfbigbatch.optimizers.wrapper_arguments import AdasumArguments
 
 # Leaves of one tree of dot products, a power of 2; more vectors are combined tree by tree. Those of n leaves grow as

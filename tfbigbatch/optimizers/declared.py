@@ -236,19 +236,6 @@ class Group(Declared):
         return repr(self.config())
 
 
-if TYPE_CHECKING:
-
-    class KerasOptimizer:
-        """An optimizer of either Keras to a type checker, which takes any argument for an untyped base class."""
-
-        _place: Any
-
-        def build(self, variables: Any) -> None: ...
-        def get_config(self) -> dict[str, Any]: ...
-        def _overwrite_variables_directly_with_gradients(self, grads: Any, vars: Any) -> Any: ...
-        def __getattr__(self, name: str) -> Any: ...
-
-
 _Kind = TypeVar("_Kind", bound=Group)
 
 
@@ -265,21 +252,9 @@ class Grouped(Generic[_Kind]):
         def __set__(self, instance: Any, value: _Kind | Mapping[str, Any] | str) -> None: ...
 
 
-# What Keras prints for an optimizer that it does not know, and so the error of the wrong Keras.
-DESCRIPTION = (
-    "tfbigbatch.{own}.{0}; a model of the other Keras takes tfbigbatch.{other}.{0} (tfbigbatch.{0} is that of the "
-    "tf.keras in use, which TF_USE_LEGACY_KERAS=1 makes tf_keras)"
-)
-
-
-def check_schedules(label: str, schedule: type, **hyperparameters: Any) -> None:
-    """Raises ValueError for a hyperparameter that is a schedule of the other Keras; `schedule` is the class of this."""
-    for argument, value in hyperparameters.items():
-        if not isinstance(value, schedule) and "LearningRateSchedule" in [cls.__name__ for cls in type(value).__mro__]:
-            raise ValueError(
-                f"{label}: {argument} is a schedule of the other Keras, {type(value).__module__}."
-                f"{type(value).__name__}; take one of the Keras that the optimizer is for."
-            )
+def is_schedule(value: Any) -> bool:
+    """True for a learning-rate schedule of either Keras; this module imports neither."""
+    return "LearningRateSchedule" in [cls.__name__ for cls in type(value).__mro__]
 
 
 # ---- Checks -----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ gradients over the replicas of a strategy first; on JAX and PyTorch they come su
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers import adamw, declared, lamb, lars, muon, registry, shampoo
-from tfbigbatch.optimizers.declared import DESCRIPTION, check_schedules, hyper
-from tfbigbatch.optimizers.rule import Averaging, LayerStatistics, Now, Rule
+from tfbigbatch.optimizers import adamw, declared, face, lamb, lars, muon, registry, shampoo
+from tfbigbatch.optimizers.declared import hyper, is_schedule
+from tfbigbatch.optimizers.rule import Now
 from tfbigbatch.optimizers.step import Pure, step
 
 if TYPE_CHECKING or keras.config.backend() == "tensorflow":
@@ -24,51 +23,31 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
 
     from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
     from tfbigbatch.optimizers.sharing import one_device
-    from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
+    from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype, tensor_variable
 
 if TYPE_CHECKING:
-    from tfbigbatch.optimizers.declared import KerasOptimizer as _Optimizer
+    from tfbigbatch.optimizers.face import KerasOptimizer as _Optimizer
 else:
     _Optimizer = keras.optimizers.Optimizer
 
 __all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "LossScaleOptimizer", "Muon", "Shampoo"]
 
-_Schedule = keras.optimizers.schedules.LearningRateSchedule
 _registered = keras.saving.register_keras_serializable("tfbigbatch")
-# The hyperparameters that Keras' own constructor takes.
-_OF_KERAS = (
-    "clipnorm",
-    "clipvalue",
-    "global_clipnorm",
-    "use_ema",
-    "ema_momentum",
-    "ema_overwrite_frequency",
-    "loss_scale_factor",
-)
 
 
-class _Face(Rule, _Optimizer):
+class _Face(face.Face, _Optimizer):
     """A rule as an optimizer of Keras 3: what all backends have in common."""
+
+    of_keras, own, other = keras, "optimizers.keras3", "keras2"
 
     loss_scale_factor: float | None = hyper(declared.optional(declared.positive), "as in Keras.", default=None)
 
-    # Counts micro-batches; None without accumulation.
-    micro_steps = None
+    # Of variables that a step overwrites with their gradients, by their keys, where it accumulates.
+    _largest: dict[Any, Any] | None = None
 
-    def configure(self, values: dict[str, Any]) -> None:
-        of_keras = {name: values.pop(name) for name in _OF_KERAS}
-        label, name, learning_rate = type(self).__name__, values.pop("name"), values.pop("learning_rate")
-        check_schedules(label, _Schedule, learning_rate=learning_rate, weight_decay=values["weight_decay"])
-        # The base class would apply the decay by itself, outside the trust ratio.
-        keras.optimizers.Optimizer.__init__(
-            self, learning_rate=learning_rate, name=label if name == "" else name, weight_decay=None, **of_keras
-        )
-        super().configure(values)
-        # Of variables that a step overwrites with their gradients, by their keys, where it accumulates.
-        self._largest: dict[Any, Any] = {}
-
-    def __str__(self) -> str:
-        return DESCRIPTION.format(type(self).__name__, own="optimizers.keras3", other="keras2")
+    def construct(self, learning_rate: Any, name: str | None, **of_keras: Any) -> None:
+        name = type(self).__name__ if name == "" else name
+        keras.optimizers.Optimizer.__init__(self, learning_rate, name=name, weight_decay=None, **of_keras)
 
     @property
     def is_built(self) -> bool:
@@ -82,17 +61,17 @@ class _Face(Rule, _Optimizer):
         overwritten = [each for each in variables if self._overwrite_variable_with_gradient(each)]
         trained = [each for each in variables if not self._overwrite_variable_with_gradient(each)]
         paths = [getattr(each, "path", each.name.split(":")[0]) for each in trained]
-        tensors = [_tensor_variable(each) for each in trained]
+        tensors = [tensor_variable(each) for each in trained]
         may_decay = [self._use_weight_decay(each) for each in trained]
         self._place.positions = {self._var_key(each): index for index, each in enumerate(trained)}
         state = self._place.build(tensors, paths, may_decay, self._new_state)
         averages, largest = [], []
         if self.use_ema:
-            averages = [_tensor_variable(each) for each in self._model_variables_moving_average if each is not None]
+            averages = [tensor_variable(each) for each in self._model_variables_moving_average if each is not None]
             for layer, average in zip(self._place.layers, averages):
                 layer.average = average
         if self.accumulates:
-            largest = [self._new_state(_tensor_variable(each), "largest", each.shape) for each in overwritten]
+            largest = [self._new_state(tensor_variable(each), "largest", each.shape) for each in overwritten]
             self._largest = dict(zip(map(self._var_key, overwritten), largest))
         self._keep(paths, state, average=(paths, averages), largest=([each.path for each in overwritten], largest))
 
@@ -106,27 +85,9 @@ class _Face(Rule, _Optimizer):
     def _now(self) -> Now:
         """The scalars of the next step."""
         iterations = keras.ops.convert_to_tensor(self._iterations)
-        weight_decay = self.weight_decay
-        if callable(weight_decay):
-            weight_decay = weight_decay(iterations) if isinstance(weight_decay, _Schedule) else weight_decay()
-            weight_decay = keras.ops.cast(weight_decay, "float32")
-        averaging = None
-        if self.use_ema:
-            momentum = keras.ops.cast(iterations != 0, "float32") * self.ema_momentum
-            every = self.ema_overwrite_frequency
-            averaging = Averaging(momentum, (iterations + 1) % every == 0 if every else None)
-        return Now(
-            number=keras.ops.cast(iterations, "float32") + 1.0,
-            learning_rate=keras.ops.cast(self._get_current_learning_rate(), "float32"),
-            weight_decay=weight_decay,
-            micro_batches=self._micro_batches(),
-            averaging=averaging,
-        )
-
-    def _micro_batches(self) -> Any:
-        """The micro-batches of the next step: a number, or a tensor where there is a schedule of them."""
-        steps = self.accumulation_steps
-        return steps(keras.ops.convert_to_tensor(self._iterations)) if callable(steps) else steps
+        # As in Keras 3, the averages begin with the weights after the first step.
+        momentum = keras.ops.cast(iterations != 0, "float32") * self.ema_momentum if self.use_ema else None
+        return self.now(iterations, self._get_current_learning_rate(), momentum)
 
     def _overwrite_variables_directly_with_gradients(
         self, grads: Sequence[Any], vars: Sequence[Any]
@@ -138,7 +99,7 @@ class _Face(Rule, _Optimizer):
         if not self._largest:
             return super()._overwrite_variables_directly_with_gradients(grads, vars)
         tensor = keras.ops.convert_to_tensor
-        is_last = tensor(self.micro_steps) + 1 >= self._micro_batches()
+        is_last = tensor(self.micro_steps) + 1 >= self.micro_batches(tensor(self._iterations))
         kept = []
         for gradient, variable in zip(grads, vars):
             if not self._overwrite_variable_with_gradient(variable):
@@ -160,21 +121,13 @@ class _Face(Rule, _Optimizer):
             config = super().get_config()
         del config["gradient_accumulation_steps"]
         for name, value in (("learning_rate", self._learning_rate), ("weight_decay", self.weight_decay)):
-            if isinstance(value, _Schedule):
+            if is_schedule(value):
                 config[name] = keras.optimizers.schedules.serialize(value)
             elif callable(value):
                 config[name] = float(value())
             elif name == "weight_decay":
                 config[name] = value
         return {**own, **config}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
-        config = dict(config)
-        for name in ("learning_rate", "weight_decay"):
-            if isinstance(config.get(name), dict):
-                config[name] = keras.optimizers.schedules.deserialize(config[name], custom_objects=custom_objects)
-        return cls(**config)
 
 
 if TYPE_CHECKING or keras.config.backend() == "tensorflow":
@@ -187,12 +140,12 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
 
         def configure(self, values: dict[str, Any]) -> None:
             super().configure(values)
-            named = {} if callable(self._learning_rate) else {"learning_rate": _tensor_variable(self._learning_rate)}
+            named = {} if callable(self._learning_rate) else {"learning_rate": tensor_variable(self._learning_rate)}
             if self.accumulates:
                 counter = self.add_variable((), dtype="int64", aggregation="only_first_replica", name="micro_steps")
-                self.micro_steps = named["micro_steps"] = _tensor_variable(counter)
-            self._place = OnReplicas(self, self.micro_steps, _tensor_variable(self._iterations))
-            self.named_state = NamedState(type(self).__name__, iterations=_tensor_variable(self._iterations), **named)
+                self.micro_steps = named["micro_steps"] = tensor_variable(counter)
+            self._place = OnReplicas(self, self.micro_steps, tensor_variable(self._iterations))
+            self.named_state = NamedState(type(self).__name__, iterations=tensor_variable(self._iterations), **named)
 
         def _keep(self, paths: Sequence[str], state: Any, **others: tuple[Sequence[str], Sequence[Any]]) -> None:
             self.named_state.add_layers(paths, state)
@@ -206,27 +159,20 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
             with extended.colocate_vars_with(variable) if device is None else one_device(device):
                 label = f"{variable.name.split(':')[0].replace('/', '_')}_{name}"
                 dtype = arithmetic_dtype(variable).name
-                return _tensor_variable(self.add_variable(tuple(shape), dtype=dtype, name=label))
-
-        def layer_statistics(self) -> dict[str, LayerStatistics]:
-            """Each layer's trust ratio and norms at the last step, by path.
-
-            Raises:
-              ValueError: the optimizer was made without `layer_statistics=True`, or has not been used.
-            """
-            return self._place.statistics()
+                return tensor_variable(self.add_variable(tuple(shape), dtype=dtype, name=label))
 
         def _backend_apply_gradients(self, grads: Sequence[Any], trainable_variables: Sequence[Any]) -> None:
             """The last part of Keras' `apply`: sums over the replicas, then steps.
 
             The base class clips before the sum, so that its weights depend on the number of replicas.
             """
-            variables = [_tensor_variable(variable) for variable in trainable_variables]
+            names = [getattr(each, "path", each.name) for each in trainable_variables]
+            layers = [self._place.layer(self._var_key(each), name) for each, name in zip(trainable_variables, names)]
             if not self._gradients_are_reduced:
+                variables = map(tensor_variable, trainable_variables)
                 grads = [gradient for gradient, _ in self._all_reduce_sum_gradients(list(zip(grads, variables)))]
             # Sparse gradients become dense: the norms are of the whole layer.
             gradients = [tf.convert_to_tensor(gradient) for gradient in grads]
-            layers = [self._place.layer(self._var_key(each), each.name) for each in variables]
 
             # AutoGraph has nothing to rewrite here, and would take a third of the time of a first step to find out.
             @tf.autograph.experimental.do_not_convert
@@ -244,14 +190,10 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
             for variable, average in zip(trainable_variables, self._model_variables_moving_average):
                 if average is not None:
                     self._distribution_strategy.extended.update(
-                        _tensor_variable(variable),
+                        tensor_variable(variable),
                         lambda own, mean: own.assign(mean),
-                        args=(_tensor_variable(average),),
+                        args=(tensor_variable(average),),
                     )
-
-    def _tensor_variable(variable: Any) -> tf.Variable:
-        """The tf.Variable within a keras.Variable; a tf.Variable as it is."""
-        return variable.value if isinstance(variable, keras.Variable) else variable
 
 else:
 
@@ -301,24 +243,13 @@ else:
                 gradients.append(keras.ops.cast(gradient, _wide(layer.variable)))
             step(self._place, layers, gradients, self._now())
 
-    def _tensor_variable(variable: Any) -> Any:
+    def tensor_variable(variable: Any) -> Any:
         """What the step assigns: the variable itself."""
         return variable
 
     def _wide(variable: Any) -> str:
         """The dtype of a step's arithmetic: as `tensorflow.arithmetic_dtype`."""
         return "float64" if keras.backend.standardize_dtype(variable.dtype) == "float64" else "float32"
-
-
-@functools.cache
-def of_rule(rule: type[Rule]) -> type[Rule]:
-    """The optimizer of a rule: a class of this module, or one made for a rule from elsewhere, registered for saving."""
-    own = globals().get(rule.__name__)
-    if isinstance(own, type) and issubclass(own, rule):
-        return own
-    # Under another package: its name may be that of one of ours.
-    registered = keras.saving.register_keras_serializable("tfbigbatch.own")
-    return registered(type(rule.__name__, (rule, Face), {"__module__": rule.__module__}))
 
 
 @_registered
@@ -364,4 +295,4 @@ else:
     LossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 
 for _rule in registry.own_rules():
-    of_rule(_rule)
+    Face.of_rule(_rule)

@@ -14,7 +14,8 @@ from tfbigbatch.optimizers import adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.groups import group_means, means, wide
 from tfbigbatch.optimizers.sharing import deal, launchers, regrouped
-from tfbigbatch.optimizers.wrapper import Wrapper, tensor_variable
+from tfbigbatch.optimizers.tensorflow import tensor_variable
+from tfbigbatch.optimizers.wrapper import Wrapper
 from tfbigbatch.optimizers.wrapper_arguments import LocalStepsArguments
 
 # Learning rate and momentum of each outer step, unless they are given: DiLoCo's published numbers for 'nesterov'.

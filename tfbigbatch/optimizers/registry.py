@@ -109,7 +109,7 @@ def register(name: str, maker: Callable[..., Any]) -> None:
     _registered[name] = maker
     for module in ("tfbigbatch.keras2", "tfbigbatch.optimizers.keras3"):
         if _is_rule(maker) and module in sys.modules:
-            sys.modules[module].of_rule(maker)
+            sys.modules[module].Face.of_rule(maker)
 
 
 def own_rules() -> list[Any]:
@@ -180,7 +180,7 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
         given.setdefault("momentum", 0.9)
     maker = made
     if _is_rule(made):
-        maker = ours.of_rule(made)
+        maker = ours.Face.of_rule(made)
     elif isinstance(made, type) and issubclass(made, _OfKeras):
         maker = getattr(keras_version.keras_package(keras).optimizers, made.in_keras)
     accepted, excluded = _parameters(maker), None

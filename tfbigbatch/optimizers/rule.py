@@ -340,6 +340,26 @@ class Rule(Declared):
 
     # ---- What all rules share -----------------------------------------------------------------
 
+    def now(self, iterations: Tensor, learning_rate: Tensor, ema_momentum: Any) -> Now:
+        """The scalars of the step after so many, at a learning rate, with a decay of the moving averages."""
+        ops, weight_decay, every = of(iterations), self.weight_decay, self.ema_overwrite_frequency
+        if callable(weight_decay):
+            value = weight_decay(iterations) if declared.is_schedule(weight_decay) else weight_decay()
+            weight_decay = ops.cast(value, "float32")
+        overwrites = (iterations + 1) % every == 0 if self.use_ema and every else None
+        return Now(
+            number=ops.cast(iterations, "float32") + 1.0,
+            learning_rate=ops.cast(learning_rate, "float32"),
+            weight_decay=weight_decay,
+            micro_batches=self.micro_batches(iterations),
+            averaging=Averaging(ema_momentum, overwrites) if self.use_ema else None,
+        )
+
+    def micro_batches(self, iterations: Tensor) -> Any:
+        """The micro-batches of the step after so many: a number, or a tensor where there is a schedule of them."""
+        steps = self.accumulation_steps
+        return steps(iterations) if callable(steps) else steps
+
     @property
     def accumulates(self) -> bool:
         """True if any step may be of several micro-batches."""

@@ -58,6 +58,11 @@ def arithmetic_dtype(variable: tf.Variable) -> tf.DType:
     return tf.float64 if variable.dtype == tf.float64 else tf.float32
 
 
+def tensor_variable(variable: Any) -> tf.Variable:
+    """The tf.Variable within a keras.Variable; a tf.Variable as it is."""
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
 class OnReplicas(Place):
     """The variables of a `tf.distribute.Strategy`, each stepped where it is; and their layers.
 

@@ -16,6 +16,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.checkpointing import load_by_position
 from tfbigbatch.optimizers.declared import Declared, anything, hyper
 from tfbigbatch.optimizers.replica_state import ReplicaState
+from tfbigbatch.optimizers.tensorflow import tensor_variable
 
 SAVE_ALL = "Use callbacks.ExactResume, or save and restore what optimizer.checkpointing() gives beside the optimizer."
 _OF_REPLICAS = "of_replicas"
@@ -31,11 +32,6 @@ def of_inner(name: str) -> Any:
         setattr(self.inner_optimizer, name, value)
 
     return property(lambda self: getattr(self.inner_optimizer, name), assign, doc=f"`{name}` of the inner optimizer.")
-
-
-def tensor_variable(variable: Any) -> tf.Variable:
-    """The tf.Variable within a keras.Variable; a tf.Variable as it is."""
-    return variable if isinstance(variable, tf.Variable) else variable.value
 
 
 def without_overwritten(pairs: Iterable[_Pair]) -> tuple[list[_Pair], list[_Pair]]:

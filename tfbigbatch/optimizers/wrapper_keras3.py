@@ -9,9 +9,10 @@ import keras
 
 from tfbigbatch.optimizers import adasum, local_steps, wrapper
 from tfbigbatch.optimizers.checkpointing import load_by_position
+from tfbigbatch.optimizers.tensorflow import tensor_variable
 
 if TYPE_CHECKING:
-    from tfbigbatch.optimizers.declared import KerasOptimizer as _Optimizer
+    from tfbigbatch.optimizers.face import KerasOptimizer as _Optimizer
 else:
     _Optimizer = keras.optimizers.Optimizer
 
@@ -92,9 +93,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if isinstance(self.inner_optimizer, Wrapper):
             pairs = self.inner_optimizer.aggregate_gradients(pairs)
         else:
-            reduced = self._all_reduce_sum_gradients(
-                [(gradient, wrapper.tensor_variable(each)) for gradient, each in pairs]
-            )
+            reduced = self._all_reduce_sum_gradients([(gradient, tensor_variable(each)) for gradient, each in pairs])
             pairs = [(gradient, variable) for (gradient, _), (_, variable) in zip(reduced, pairs)]
         pairs += overwritten
         super().apply([gradient for gradient, _ in pairs], [variable for _, variable in pairs])
