@@ -69,12 +69,9 @@ class Tree:
 @contextlib.contextmanager
 def of_commit(revision: str) -> Iterator[Tree]:
     """The files of a commit, unpacked for as long as the context."""
-    with tempfile.TemporaryDirectory() as folder:
-        archive = os.path.join(folder, "archive.tar")
-        subprocess.run(["git", "archive", f"--output={archive}", revision], cwd=harness.ROOT, check=True)
-        root = os.path.join(folder, "tree")
-        os.mkdir(root)
-        subprocess.run(["tar", "-xf", archive, "-C", root], check=True)
+    with tempfile.TemporaryDirectory() as root:
+        archive = subprocess.run(["git", "archive", revision], cwd=harness.ROOT, stdout=subprocess.PIPE, check=True)
+        subprocess.run(["tar", "-xf", "-", "-C", root], input=archive.stdout, check=True)
         files = [path for path in pathlib.Path(root).rglob("*") if path.is_file()]
         yield Tree(root, sorted(path.relative_to(root).as_posix() for path in files))
 

@@ -22,8 +22,9 @@ import inspect
 import json
 import os
 import sys
+import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import harness
@@ -63,7 +64,8 @@ class Recorder:
         code, file = frame.f_code, self._file(frame)
         if event != "call" or file is None or code.co_name in _PARTS or frame in self._resumed:
             return
-        above = list(_above(frame))
+        # The frames that wait for this one, the nearest first.
+        above = [each for each, _ in traceback.walk_stack(frame.f_back)]
         if any(each.f_code.co_filename.startswith("<frozen importlib") for each in above):
             return
         if code.co_flags & _GENERATORS:
@@ -90,12 +92,6 @@ def _module_file(value: object) -> str | None:
     """The file of a module, or of the module that a function or class is of."""
     module = value if isinstance(value, types.ModuleType) else sys.modules.get(str(getattr(value, "__module__", "")))
     return getattr(module, "__file__", None)
-
-
-def _above(frame: types.FrameType) -> Iterator[types.FrameType]:
-    """The frames that wait for this one, the nearest first."""
-    while frame := frame.f_back:
-        yield frame
 
 
 def step(name: str, backend: str) -> Callable[[], object]:

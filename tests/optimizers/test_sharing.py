@@ -30,13 +30,11 @@ def test_only_matrices_that_take_longer_than_their_bytes_are_shared():
         return 20.0 * rows * columns * min(rows, columns)
 
     chosen = functools.partial(sharing.worthwhile, [tf.TensorSpec(shape) for shape in SHAPES], flops, 8)
-    assert chosen(None, is_free=False) == [0, 1, 2]
-    assert chosen(True, is_free=False) == [0, 1, 2, 3, 4]
-    assert chosen(False, is_free=False) == []
+    assert chosen(is_free=False) == [0, 1, 2]
     # Within one CPU nothing moves.
-    assert chosen(None, is_free=True) == [0, 1, 2, 3, 4]
+    assert chosen(is_free=True) == [0, 1, 2, 3, 4]
     # One matrix of some milliseconds is not worth a collective.
-    assert sharing.worthwhile([tf.TensorSpec([1, 256, 256])], flops, 8, None, is_free=False) == []
+    assert sharing.worthwhile([tf.TensorSpec([1, 256, 256])], flops, 8, is_free=False) == []
 
 
 @both_versions

@@ -38,8 +38,7 @@ class Face(Rule):
     own: ClassVar[str]
     other: ClassVar[str]
     # Counts micro-batches; None without accumulation.
-    micro_steps: Any = None
-    _place: Any
+    micro_steps = None
 
     def configure(self, values: dict[str, Any]) -> None:
         label, learning_rate = type(self).__name__, values.pop("learning_rate")
@@ -52,6 +51,8 @@ class Face(Rule):
                 )
         self.construct(learning_rate, **{name: values.pop(name) for name in _OF_KERAS if name in values})
         super().configure(values)
+        # A `step.Place`, by the backend.
+        self._place: Any = None
 
     def construct(self, learning_rate: Any, name: str | None, **of_keras: Any) -> None:
         """Calls Keras' own constructor, without the weight decay: it would apply that outside the trust ratio."""

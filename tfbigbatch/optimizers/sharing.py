@@ -67,17 +67,13 @@ def _edges(groups: Sequence[tf.TensorSpec], flops: Flops, replicas: int) -> list
     return [list(itertools.accumulate([0, *(counts[index, each] for each in every)])) for index in range(len(groups))]
 
 
-def worthwhile(
-    groups: Sequence[tf.TensorSpec], flops: Flops, replicas: int, share: bool | None, is_free: bool
-) -> list[int]:
-    """Indices of the groups [number, rows, columns] that are shared: as `share` says, or those that are worth it.
+def worthwhile(groups: Sequence[tf.TensorSpec], flops: Flops, replicas: int, is_free: bool) -> list[int]:
+    """Indices of the groups [number, rows, columns] that are worth sharing.
 
     A matrix is worth sharing if working on it takes longer than sending it; all of these together, if that saves more
     than the fixed time of a collective. Everything is where sending is free, as within one CPU.
     """
-    if share is False:
-        return []
-    if share or is_free:
+    if is_free:
         return list(range(len(groups)))
     chosen, saved = [], 0.0
     for index, group in enumerate(groups):
@@ -237,7 +233,7 @@ def map_matrices(
     *,
     flops: Flops,
     strategy: tf.distribute.Strategy,
-    share: bool | None = None,
+    share: bool = True,
 ) -> list[list[tf.Tensor]]:
     """In cross-replica context: `transform` of all batches of matrices, on every replica of this process.
 
@@ -248,8 +244,8 @@ def map_matrices(
       batches: for each batch, its value on each replica of this process; the same on all replicas.
       flops: floating-point operations of `transform` on one matrix [rows, columns].
       strategy: the tf.distribute.Strategy.
-      share: each matrix is transformed on one replica, and not on all. None: where it pays, see `worthwhile`. In a
-        step that XLA compiles for GPUs, where the replicas run apart, nothing is shared.
+      share: each matrix is transformed on one replica, and not on all, where it pays (`worthwhile`). In a step that
+        XLA compiles for GPUs, where the replicas run apart, nothing is shared.
 
     Returns:
       The transformed batches, in the form of `batches`.
@@ -270,7 +266,7 @@ def map_matrices(
     here, replicas = len(batches[0]), strategy.num_replicas_in_sync
     exchange = _exchange(strategy, here)
     is_free = here == replicas and devices == {"CPU"}
-    shared = worthwhile(groups, flops, replicas, share, is_free) if exchange else []
+    shared = worthwhile(groups, flops, replicas, is_free) if exchange and share else []
     found: dict[int, list[_Tensors]] = {}
     if shared:
         edges = _edges([groups[group] for group in shared], flops, replicas)

@@ -187,8 +187,11 @@ class OnReplicas(Place):
             apply()
             micro_steps.assign(tf.zeros_like(micro_steps))
 
-        # Keras counts each call as a step.
-        tf.cond(micro_steps.assign_add(1) >= now.micro_batches, last, lambda: _nothing(self._iterations.assign_add(-1)))
+        def earlier() -> None:
+            # Keras counts each call as a step.
+            self._iterations.assign_add(-1)
+
+        tf.cond(micro_steps.assign_add(1) >= now.micro_batches, last, earlier)
 
     def clip_factor(self, layers: Sequence[Layer], gradients: Sequence[Any], now: Now) -> Any:
         rule = self.rule
@@ -254,7 +257,7 @@ class OnReplicas(Place):
                 [batches[index] for index in own],
                 flops=rule.transform_flops,
                 strategy=self._strategy,
-                share=False if alone else None,
+                share=not alone,
             )
             for index, transformed in zip(own, found):
                 outcomes[index] = transformed
@@ -352,10 +355,6 @@ class _OfStep:
 
 def _add(_: Layer, accumulator: tf.Variable, gradient: tf.Tensor) -> None:
     accumulator.assign_add(tf.cast(gradient, accumulator.dtype))
-
-
-def _nothing(_: Any) -> None:
-    """The result of a branch that only assigns."""
 
 
 def _assign(slots: Sequence[tf.Variable], values: Sequence[tf.Tensor], new_values: Sequence[tf.Tensor]) -> None:
