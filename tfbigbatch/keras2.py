@@ -145,15 +145,8 @@ class Face(SavedByName, face.Face, _Optimizer):
         """Refused: a step is of all layers."""
         raise InputError(f"{type(self).__name__}.update_step: call apply_gradients with all gradients.")
 
-    # ---- Serialisation ------------------------------------------------------------------------
-
     def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        for name, value in (("learning_rate", self._learning_rate), ("weight_decay", self.weight_decay)):
-            config[name] = self._serialize_hyperparameter(value)
-            if _is_function(value):
-                config[name] = float(config[name])
-        return {**config, **self.config(without=("learning_rate", "weight_decay", "name"))}
+        return {**super().get_config(), "is_legacy_optimizer": False}
 
 
 def _is_function(rate: Any) -> bool:

@@ -51,7 +51,8 @@ class Face(Rule):
                 )
         self.construct(learning_rate, **{name: values.pop(name) for name in _OF_KERAS if name in values})
         super().configure(values)
-        # A `step.Place`, by the backend.
+        # As Keras keeps it; and a `step.Place`, by the backend.
+        self._learning_rate: Any
         self._place: Any = None
 
     def construct(self, learning_rate: Any, name: str | None, **of_keras: Any) -> None:
@@ -73,6 +74,17 @@ class Face(Rule):
           ValueError: the optimizer was made without `layer_statistics=True`, or has not been used.
         """
         return self._place.statistics()
+
+    def get_config(self) -> dict[str, Any]:
+        config = self.config(without=("learning_rate", "weight_decay"))
+        for name, value in (("learning_rate", self._learning_rate), ("weight_decay", self.weight_decay)):
+            if is_schedule(value):
+                config[name] = self.of_keras.optimizers.schedules.serialize(value)
+            else:
+                value = value() if callable(value) else value
+                # By its text: 0.1 rather than the 0.10000000149 of float32.
+                config[name] = float(str(value.numpy()) if hasattr(value, "numpy") else value)
+        return config
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:

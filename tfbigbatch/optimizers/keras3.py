@@ -6,7 +6,6 @@ gradients over the replicas of a strategy first; on JAX and PyTorch they come su
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import adamw, declared, face, lamb, lars, muon, registry, shampoo
-from tfbigbatch.optimizers.declared import hyper, is_schedule
+from tfbigbatch.optimizers.declared import hyper
 from tfbigbatch.optimizers.rule import Now
 from tfbigbatch.optimizers.step import Pure, step
 
@@ -109,24 +108,6 @@ class _Face(face.Face, _Optimizer):
             variable.assign(keras.ops.where(is_last, keras.ops.cast(value, variable.dtype), tensor(variable)))
             largest.assign(keras.ops.where(is_last, keras.ops.zeros_like(value), value))
         return [gradient for gradient, _ in kept], [variable for _, variable in kept]
-
-    # ---- Serialisation ------------------------------------------------------------------------
-
-    def get_config(self) -> dict[str, Any]:
-        own = self.config(without=("learning_rate", "weight_decay"))
-        with warnings.catch_warnings():
-            # Keras would serialise the code of a callable, and warns that this is unsafe: its value is kept.
-            warnings.filterwarnings("ignore", "The object being serialized includes a `lambda`")
-            config = super().get_config()
-        del config["gradient_accumulation_steps"]
-        for name, value in (("learning_rate", self._learning_rate), ("weight_decay", self.weight_decay)):
-            if is_schedule(value):
-                config[name] = keras.optimizers.schedules.serialize(value)
-            elif callable(value):
-                config[name] = float(value())
-            elif name == "weight_decay":
-                config[name] = value
-        return {**own, **config}
 
 
 if TYPE_CHECKING or keras.config.backend() == "tensorflow":
