@@ -3,19 +3,12 @@
 import re
 
 from tests.helpers import preloaded
-from tests.helpers.made_losses import run_loss
+from tests.reports.test_losses import RUNS
 from tfbigbatch.reports import losses
-
-RUNS = [
-    run_loss("small", 20, "uniform", "small, bias", train=4.0, held_out=4.2),
-    run_loss("small, bias", 20, "frequency", "small", train=3.9, held_out=4.1),
-    run_loss("large", 80, "uniform", "large, bias", train=6.0, held_out=6.1),
-    run_loss("large, bias", 80, "frequency", "large", train=5.0, held_out=5.3),
-]
 
 
 def test_tables_and_figures_are_drawn_from_the_file(tmp_path):
-    losses.write_lines(str(tmp_path / "made.jsonl"), map(losses.RunLoss.to_json, RUNS))
+    losses.write_lines(str(tmp_path / "made.jsonl"), map(losses.RunLoss.to_json, RUNS[:4]))
     outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made")
     assert outcome.returncode == 0, outcome.stderr
     text = re.sub(" +", " ", (tmp_path / "made.md").read_text())

@@ -141,9 +141,7 @@ def test_all_workers_end_in_the_same_bits(workers_ends):
     first, *others = workers_ends
     assert first["replicas"] == len(workers_ends)
     for other in others:
-        assert list(other) == list(first)
-        for name, value in first.items():
-            np.testing.assert_array_equal(other[name], value, err_msg=name)
+        np.testing.assert_equal(other, first)
 
 
 def test_several_workers_end_where_one_process_does(workers_ends):

@@ -36,8 +36,6 @@ OPTIMIZERS = {
     "growing": lambda: keras3.Muon(0.02, accumulation_steps=tfbigbatch.optimizers.AccumulationSchedule([1, 3], [2, 1])),
     "averaged": lambda: keras3.LAMB(0.02, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3),
 }
-# As the other libraries' defaults.
-EVERYWHERE = {"exclude_from_weight_decay": []}
 # Of these, the ones for the test of saved files.
 CONTINUED = ("lamb", "muon", "shampoo", "accumulated")
 
@@ -190,8 +188,8 @@ def of_jax():
     return found
 
 
-def falling_rate(start=0.02, end=0.005):
-    return keras.optimizers.schedules.PolynomialDecay(start, STEPS, end)
+def falling_rate():
+    return keras.optimizers.schedules.PolynomialDecay(0.02, STEPS, 0.005)
 
 
 def gradients_of_step(number, shapes):
@@ -215,7 +213,7 @@ def of_torch():
     if hasattr(torch.optim, "Muon"):
         for name, nesterov in (("muon", False), ("muon nesterov", True)):
             pairs[name] = (
-                keras3.Muon(falling_rate(), nesterov=nesterov, weight_decay=0.1, **EVERYWHERE),
+                keras3.Muon(falling_rate(), nesterov=nesterov, weight_decay=0.1, exclude_from_weight_decay=[]),
                 lambda values, nesterov=nesterov: torch.optim.Muon(
                     values, lr=0.02, nesterov=nesterov, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"
                 ),

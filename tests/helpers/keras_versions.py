@@ -50,31 +50,27 @@ def state_by_name(optimizer):
     return {variable.name.removeprefix(prefix): np.array(variable) for variable in optimizer.variables}
 
 
-def small_model(keras_version, units=4, outputs=1, head="head"):
+def small_model(keras_version, units=4, head="head"):
     keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)
     layers = keras.layers
     return keras.Sequential(
-        [layers.Input((4,)), layers.Dense(units, activation="tanh", name="hidden"), layers.Dense(outputs, name=head)]
+        [layers.Input((4,)), layers.Dense(units, activation="tanh", name="hidden"), layers.Dense(1, name=head)]
     )
 
 
-def small_data(examples=128, outputs=1):
+def small_data(examples=128):
     random = np.random.RandomState(0)
-    return random.normal(size=(examples, 4)).astype("float32"), random.normal(size=(examples, outputs)).astype(
-        "float32"
-    )
+    return random.normal(size=(examples, 4)).astype("float32"), random.normal(size=(examples, 1)).astype("float32")
 
 
-def fitted(keras_version, optimizer, strategy=None, steps=20, batch_size=32, initial=None, **compile_arguments):
+def fitted(keras_version, optimizer, strategy=None, steps=20, batch_size=32, **compile_arguments):
     """A small model after `steps` batches of `fit`; `optimizer` is a function that makes it, in the scope."""
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
         model = small_model(keras_version)
         # A whole model compiled by XLA is not for several CPU replicas.
         model.compile(optimizer=optimizer(), loss="mse", **{"jit_compile": False, **compile_arguments})
-    if initial is not None:
-        model.set_weights(initial)
     x, y = small_data(batch_size * steps)
     model.fit(x, y, batch_size=batch_size, shuffle=False, verbose=0)
     return model

@@ -48,12 +48,10 @@ class Quadratic:
             self.step()
         return self.weights()
 
-    def copies(self, variable):
-        return [np.array(copy) for copy in self.strategy.experimental_local_results(variable)]
-
     def weights(self):
         """[replicas, 3]."""
-        return np.array(self.copies(self.weight if isinstance(self.weight, tf.Variable) else self.weight.value))
+        variable = self.weight if isinstance(self.weight, tf.Variable) else self.weight.value
+        return np.array([np.array(copy) for copy in self.strategy.experimental_local_results(variable)])
 
 
 def expected(steps, options, replicas=REPLICAS, **more):

@@ -37,10 +37,7 @@ def final_weights(model_dir):
 
 
 def assert_same_bits(directory, other):
-    one, two = final_weights(directory), final_weights(other)
-    assert one.keys() == two.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+    np.testing.assert_equal(final_weights(directory), final_weights(other))
 
 
 def assert_close(directory, other, rtol=1e-3, atol=1e-5):

@@ -36,15 +36,6 @@ def test_it_is_keras_layer_with_its_gradients(jit_compile):
     )
 
 
-def test_steps_are_the_sequence():
-    layer = SequenceLSTM(4, initial_scale=0.8)
-    whole = layer(inputs())
-    state = layer.zero_state(3)
-    for time in range(5):
-        state = layer.step(inputs()[:, time], state)
-        np.testing.assert_allclose(state[0], whole[:, time], rtol=1e-5, atol=1e-6)
-
-
 def test_in_bfloat16_the_cell_and_the_weights_stay_float32():
     layer = SequenceLSTM(4, initial_scale=0.8, dtype="mixed_bfloat16")
     wide = SequenceLSTM(4)

@@ -107,8 +107,7 @@ def test_the_lstm_has_the_bits_of_keras_own(dtype):
     layer, found = traced(lstm.lstm, dtype)
     keras_layer, expected = traced(tf_keras.layers.LSTM, dtype)
     assert type(layer) is type(keras_layer) and layer.get_config() == keras_layer.get_config()
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_equal(found, expected)
 
 
 def test_cudnn_takes_an_lstm_unless_it_is_unrolled(monkeypatch):

@@ -38,7 +38,6 @@ def data():
 def fit(model):
     """The run in micro-batches, in their order."""
     model.fit(*data(), batch_size=MICRO, shuffle=False, verbose=0)
-    return model
 
 
 def optimizer_of(keras_version, name, accumulation_steps, **options):
@@ -70,19 +69,11 @@ def test_the_schedule_of_a_ramp():
 
 
 @both_versions
-@pytest.mark.parametrize("name, tolerance", [("LAMB", 1e-6), ("Muon", 1e-5)])
-def test_a_whole_ramp_is_that_of_the_concatenated_batches(keras_version, name, tolerance):
-    # The weights are in float64; Keras' losses are in float32, and so are Muon's products.
-    whole = in_whole_batches(keras_version, name)
-    parts = fit(model_of(keras_version, lambda: optimizer_of(keras_version, name, SCHEDULE)))
-    assert int(parts.optimizer.iterations) == int(whole.optimizer.iterations) == RAMP.total_steps(SIZE) == 10
-    assert_same_weights(parts, whole, rtol=tolerance, atol=tolerance)
-
-
-@both_versions
 @pytest.mark.parametrize(
     "where, name",
     [
+        ("graph", "LAMB"),
+        ("graph", "Muon"),
         ("eager", "Muon"),
         ("xla", "LAMB"),
         ("mirrored", "LAMB"),
@@ -90,7 +81,7 @@ def test_a_whole_ramp_is_that_of_the_concatenated_batches(keras_version, name, t
         pytest.param("mirrored", "Muon", marks=pytest.mark.slow),
     ],
 )
-def test_the_same_wherever_it_runs(keras_version, where, name):
+def test_a_whole_ramp_is_that_of_the_concatenated_batches_wherever_it_runs(keras_version, where, name):
     options = {"global_clipnorm": 0.3, "weight_decay": 0.1, "jit_compile": where == "layer_xla"}
     whole = in_whole_batches(keras_version, name, **options)
     parts = model_of(
@@ -100,7 +91,10 @@ def test_the_same_wherever_it_runs(keras_version, where, name):
         jit_compile=where == "xla",
         run_eagerly=where == "eager",
     )
-    assert_same_weights(fit(parts), whole, rtol=1e-5, atol=1e-6)
+    fit(parts)
+    # The weights are in float64; Keras' losses are in float32, and so are Muon's products.
+    assert_same_weights(parts, whole, rtol=1e-5, atol=1e-6)
+    assert parts.optimizer.iterations.numpy() == whole.optimizer.iterations.numpy() == RAMP.total_steps(SIZE) == 10
 
 
 @pytest.mark.parametrize(

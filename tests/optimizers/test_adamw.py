@@ -29,7 +29,7 @@ def schedule(keras_version):
 
 OPTIONS = [
     {},
-    {"weight_decay": 0.1, "beta_1": 0.8, "beta_2": 0.99, "epsilon": 1e-3},
+    {"weight_decay": 0.1, "beta_1": 0.8, "beta_2": 0.99, "epsilon": 1e-3, "clipnorm": 0.5},
     {"weight_decay": 0.0, "global_clipnorm": 0.5},
     {"amsgrad": True, "clipvalue": 0.3},
 ]

@@ -63,8 +63,7 @@ def test_a_restored_optimizer_goes_on_as_if_never_stopped(keras_version, name, o
         other = small_model(keras_version)
         other.compile(optimizer=optimizer(), loss="mse", run_eagerly=True)
     tf.train.Checkpoint(model=other, optimizer=other.optimizer).restore(path)
-    for ours, theirs in zip(continued(model), continued(other)):
-        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_equal(continued(model), continued(other))
     assert int(other.optimizer.iterations) == steps
     averages = [model.optimizer._model_variables_moving_average, other.optimizer._model_variables_moving_average]
     for ours, theirs in zip(*averages):
@@ -192,8 +191,7 @@ def test_weights_load_into_a_freshly_compiled_model(keras_version, tmp_path):
     model.save_weights(path)
     with pytest.warns(UserWarning, match="saved state was not loaded"):
         fresh.load_weights(path)
-    for ours, theirs in zip(model.get_weights(), fresh.get_weights()):
-        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_equal(model.get_weights(), fresh.get_weights())
     # As the warning says.
     fresh.optimizer.build(fresh.trainable_variables)
     fresh.load_weights(path)

@@ -37,6 +37,7 @@ FORMS = [
     ("LAMB", {}, lamb_run, {}),
     ("LAMB", {"bias_correction": False}, lamb_run, {"bias_correction": False}),
     ("LAMB", {"trust_ratio_bounds": (0.5, 1.0)}, lamb_run, {"bounds": (0.5, 1.0)}),
+    ("LAMB", {"trust_ratio_bounds": (None, 1.0)}, lamb_run, {"bounds": (0.0, 1.0)}),
     ("LAMB", {"epsilon": 0.0}, lamb_run, {"eps": 0.0}),
 ] + [
     ("LARS", {"form": form, "nesterov": nesterov}, lars_run, {"form": form, "nesterov": nesterov})
@@ -68,29 +69,6 @@ def test_twelve_updates_with_a_changing_rate_follow_numpy(keras_version, compile
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=2e-6, err_msg=f"{name} {options}")
 
 
-# The first and last weight after three steps: computed once in float64, and reproduced by the implementations that each
-# form is named after.
-GOLDEN = [
-    ("LARS", {"form": "paper"}, 0.99933577, 3.98643762),
-    ("LARS", {"form": "tfm"}, 0.99928623, 3.98575803),
-    ("LARS", {"form": "momentum_ratio"}, 0.99937146, 3.99223133),
-    ("LAMB", {}, 0.98146333, 3.94239667),
-    ("LAMB", {"bias_correction": False}, 0.98194086, 3.94313360),
-    ("LAMB", {"trust_ratio_bounds": (None, 1.0)}, 0.99199804, 3.98291025),
-]
-
-
-@both_versions
-@pytest.mark.parametrize("name, options, first, last", GOLDEN)
-def test_golden_numbers(keras_version, name, options, first, last):
-    [variable] = variables(keras_version, {"kernel": [1.0, 2.0, 3.0, 4.0]})
-    optimizer = make(keras_version, name, weight_decay=0.01, **options)
-    for rate, gradient in ((1.0, [0.1, 0.2, -0.3, 0.4]), (0.5, [-0.2, 0.1, 0.3, 0.1]), (0.25, [0.05, -0.1, 0.2, 0.3])):
-        optimizer.learning_rate = rate if name == "LARS" else rate * 0.01
-        optimizer.apply_gradients([(tf.constant(gradient), variable)])
-    np.testing.assert_allclose(np.array(variable)[[0, 3]], [first, last], rtol=2e-7)
-
-
 @both_versions
 def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(keras_version):
     random = np.random.RandomState(3)
@@ -112,7 +90,7 @@ def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(keras_version):
 @both_versions
 @pytest.mark.parametrize("name, arguments", SAVED)
 def test_a_saved_model_goes_on_as_if_never_stopped(keras_version, name, arguments, tmp_path):
-    options = {"exclude_from_weight_decay": ["bias"], "jit_compile": name == "LARS"}
+    options = {"exclude_from_weight_decay": ["bias"], "global_clipnorm": 1.0, "jit_compile": name == "LARS"}
     model = fitted(keras_version, lambda: make(keras_version, name, **arguments, **options), steps=5)
     names = ["model.keras", "model.h5", "saved_model"] if keras_version == "tf_keras" else ["model.keras"]
     formats = [tmp_path / each for each in names]
@@ -126,7 +104,7 @@ def test_a_saved_model_goes_on_as_if_never_stopped(keras_version, name, argument
         each.fit(x, y, batch_size=8, epochs=1, shuffle=False, verbose=0)
     for each in loaded:
         assert type(each.optimizer) is CLASSES[keras_version].__dict__[name]
-        assert each.optimizer.get_config()["exclude_from_weight_decay"] == ["bias"]
+        assert each.optimizer.get_config() == model.optimizer.get_config()
         for ours, theirs in zip(model.get_weights(), each.get_weights()):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
 

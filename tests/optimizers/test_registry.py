@@ -47,43 +47,6 @@ def test_every_optimizer_of_a_keras_is_registered(keras_version):
     assert set(ARGUMENTS) == set(optimizers.names())
 
 
-def minimised(keras_version, name, start, loss, steps, rate=None, **arguments):
-    """Where `steps` updates with a rate that falls to zero end."""
-    [variable] = variables(keras_version, {"kernel": start})
-    peak = rate or ARGUMENTS[name]["learning_rate"]
-    schedule = KERAS[keras_version].optimizers.schedules.PolynomialDecay(peak, steps, 0.0)
-    optimizer = get(keras_version, name, learning_rate=schedule, **arguments)
-
-    @tf.function
-    def update():
-        with tf.GradientTape() as tape:
-            value = loss(tf.convert_to_tensor(variable))
-        optimizer.apply_gradients(
-            [(tape.gradient(value, variable if keras_version == "tf_keras" else variable.value), variable)]
-        )
-
-    for _ in range(steps):
-        update()
-    return variable.numpy()
-
-
-@both_versions
-@every_optimizer
-def test_a_quadratic_is_minimised(keras_version, name):
-    target = np.array([3.0, -1.0, 2.0])
-    end = minimised(keras_version, name, [1.0, 1.0, 1.0], lambda x: tf.reduce_sum(tf.square(x - target)), 200)
-    np.testing.assert_allclose(end, target, atol=0.1)
-
-
-@both_versions
-@every_optimizer
-def test_serialisation_goes_round(keras_version, name):
-    optimizer = get(keras_version, name, global_clipnorm=1.0)
-    theirs = KERAS[keras_version].optimizers
-    again = theirs.deserialize(theirs.serialize(optimizer))
-    assert type(again) is type(optimizer) and again.get_config() == optimizer.get_config()
-
-
 @both_versions
 @every_optimizer
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])

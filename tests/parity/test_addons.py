@@ -9,14 +9,12 @@ import tf_keras
 
 from tests.helpers.parity_runs import (
     EXCLUSIONS,
-    GRADIENTS,
     LAMB_RATE,
     WEIGHT_DECAY,
     assert_same,
     decayed_from,
     lamb,
     run,
-    sparse,
 )
 
 REASON = "tensorflow-addons is not installed; below Python 3.12: make setup"
@@ -54,8 +52,3 @@ def test_lamb(exclusions):
 
 def test_a_large_epsilon_is_outside_the_root():
     assert_same(run(lamb(epsilon=0.5)), run(their_lamb(epsilon=0.5)))
-
-
-def test_sparse_gradients():
-    gradients = sparse(GRADIENTS)
-    assert_same(run(lamb(), gradients), run(their_lamb(), gradients))

@@ -66,12 +66,6 @@ def test_lamb(epsilon):
     assert_same(run(lamb(epsilon=epsilon)), run_optax(their_lamb(eps=epsilon)))
 
 
-def test_lars_with_a_mask_for_each_of_decay_and_ratio():
-    ours = lars(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=["scale", "gamma"])
-    theirs = their_lars(weight_decay_mask=all_but("bias"), trust_ratio_mask=all_but("scale", "gamma"))
-    assert_same(run(ours), run_optax(theirs))
-
-
 def test_a_mask_of_lars_decay_leaves_the_ratio_on_there():
     theirs = run_optax(their_lars(weight_decay_mask=all_but("bias")))
     assert_same(run(lars(exclude_from_weight_decay=["bias"], exclude_from_layer_adaptation=[])), theirs)

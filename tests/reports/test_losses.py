@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from tests.helpers.made_losses import run_loss
 from tfbigbatch.reports import losses
 from tfbigbatch.reports.collect import Row
-from tfbigbatch.reports.losses import LossCurve, parts_by_row
+from tfbigbatch.reports.losses import LossCurve, RunLoss, parts_by_row
 
 
 def log(values, every=1, scalar="loss"):
@@ -43,6 +42,23 @@ def test_a_loss_is_averaged_over_a_fiftieth_of_the_run():
 )
 def test_the_plateau_ends_where_the_loss_is_below_the_line(values, every, expected):
     assert LossCurve.from_rows(log(values, every), "loss").above(4.0) == expected
+
+
+def run_loss(
+    row,
+    batch_size,
+    bias=None,
+    twin=None,
+    *,
+    seed=0,
+    line=4.5,
+    losses=(5.0, 4.0, 3.0),
+    train=3.0,
+    held_out=3.2,
+):
+    steps = list(range(1, len(losses) + 1))
+    curve = LossCurve(steps, losses)
+    return RunLoss(row, batch_size, seed, len(steps), bias, twin, line, curve, train, held_out)
 
 
 RUNS = [

@@ -2,16 +2,31 @@ import math
 
 import pytest
 
-from tests.helpers import made_rows, made_runs
+from tests.helpers import made_runs
 from tfbigbatch.reports import collect
+from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.table import results_table, summarise
 from tfbigbatch.runs.metric import Metric
 
 ACCURACY = Metric("accuracy")
 
 
+def row_of(name, *states, batch_size=512, task="digits_lstm", **numbers):
+    """A Row without directories: a state is a value at the end, or words for a status."""
+    config = {"task": task, "batch_size": batch_size, "evaluate_on": "test"}
+    runs = []
+    for seed, state in enumerate(states):
+        content = {"step": 20, "total_steps": 20, "seconds": 3.0 + seed, **numbers}
+        if isinstance(state, float):
+            content |= {"status": "done", "metrics": {"accuracy": state}}
+        else:
+            content = {} if state == "not started" else {**content, "status": state}
+        runs.append(Run("", seed, config, made_runs.VERSIONS, content))
+    return Row(name, config, runs)
+
+
 def numbers(*states, **fields):
-    return summarise([made_rows.row("a", *states, **fields)], ACCURACY)[0]
+    return summarise([row_of("a", *states, **fields)], ACCURACY)[0]
 
 
 def test_mean_and_spread():
@@ -64,20 +79,20 @@ def lines(*rows, metric=ACCURACY, **options):
 
 
 def test_it_is_markdown_with_mean_and_spread():
-    made = lines(made_rows.row("small", 0.98, 0.96), made_rows.row("naive", 0.6, 0.7))
+    made = lines(row_of("small", 0.98, 0.96), row_of("naive", 0.6, 0.7))
     assert "mean ± s.d. of 2 seeds" in made[0] and "seeds |" not in made[0].replace("2 seeds |", "")
     assert set(made[1]) == set("|-: ") and "97.00% ± 1.41%" in made[2]
-    assert "s.d." not in lines(made_rows.row("small", 0.98))[0]
+    assert "s.d." not in lines(row_of("small", 0.98))[0]
 
 
 def test_divergence_and_what_is_missing_show():
     made = lines(
-        made_rows.row("all gone", "diverged"),
-        made_rows.row("one gone", 0.9, "diverged"),
-        made_rows.row("partial", 0.98, 0.96, "running"),
-        made_rows.row("going", "running", step=9),
-        made_rows.row("cut off", "preempted", step=5),
-        made_rows.row("waiting", "not started", "not started"),
+        row_of("all gone", "diverged"),
+        row_of("one gone", 0.9, "diverged"),
+        row_of("partial", 0.98, 0.96, "running"),
+        row_of("going", "running", step=9),
+        row_of("cut off", "preempted", step=5),
+        row_of("waiting", "not started", "not started"),
     )
     assert "seeds" in made[0]
     for line, words in zip(
@@ -95,6 +110,6 @@ def test_divergence_and_what_is_missing_show():
 
 
 def test_the_target_has_a_column():
-    made = lines(made_rows.row("small", 0.98), made_rows.row("waiting", "not started"), target=0.99, heading="method")
+    made = lines(row_of("small", 0.98), row_of("waiting", "not started"), target=0.99, heading="method")
     assert "| method " in made[0] and "steps to 99%" in made[0]
     assert "never" in made[2] and "never" not in made[3]

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers.keras_versions import KERAS, both_versions, fitted
-from tfbigbatch import optimizers
+from tests.helpers.keras_versions import KERAS, both_versions
 from tfbigbatch.scaling import Recipe
 
 BASE = Recipe(batch_size=32, learning_rate=0.1, warmup_epochs=0.3125)
@@ -107,15 +106,6 @@ def test_a_recipe_without_a_length_has_a_schedule_where_none_is_needed():
     assert float(Recipe(10, 1.0, warmup_epochs=1).schedule(1000, keras="tf_keras")(50)) == pytest.approx(0.5)
     with pytest.raises(ValueError, match="no length: set its epochs"):
         Recipe(10, 1.0, decay="cosine").schedule(1000, keras="tf_keras")
-
-
-@both_versions
-@pytest.mark.parametrize("name", optimizers.names())
-def test_a_carried_recipe_drives_every_optimizer(name, keras_version):
-    schedule = Recipe(8, 0.1, warmup_epochs=1, epochs=4).at(32, "legw").schedule(320, keras=keras_version)
-    model = fitted(keras_version, lambda: optimizers.get(name, keras=keras_version, learning_rate=schedule), steps=3)
-    assert int(model.optimizer.iterations) == 3
-    assert all(np.isfinite(weights).all() for weights in model.get_weights())
 
 
 def test_mlperfs_gnmt_is_a_recipe():

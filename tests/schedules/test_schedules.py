@@ -81,20 +81,6 @@ def test_an_optimizer_takes_the_rate_of_its_own_updates(keras_version):
     assert float(tf.convert_to_tensor(variable)[0]) == pytest.approx(-sum(rates(made("linear"), range(20))), rel=1e-5)
 
 
-def test_the_decays_of_mlperf_and_zaremba():
-    # MLPerf's ResNet-50 at 4,096: rate 10, 5 of 40 epochs of warm-up, 313 updates an epoch.
-    mlperf = schedules.build(10.0, warmup_steps=5 * 313, total_steps=40 * 313, decay="mlperf_lars", keras="tf_keras")
-    last = 40 * 313 - 1
-    expected = (10.0 - 1e-4) * (1 - (last - 1565) / (35 * 313 + 1)) ** 2 + 1e-4
-    assert rates(mlperf, [0, last]) == pytest.approx([0.0, expected], rel=1e-3)
-    # Zaremba et al. 2014, small: rate 1 for four epochs, then halved at each; 13 epochs.
-    zaremba = schedules.build(
-        1.0, warmup_steps=0, total_steps=1300, decay="exponential", factor=0.5, every=100, start=300,
-        staircase=True, keras="tf_keras",
-    )  # fmt: skip
-    assert rates(zaremba, [0, 399, 400, 499, 500, 1299]) == [1.0, 1.0, 0.5, 0.5, 0.25, 0.5**9]
-
-
 @both_versions
 def test_an_exponential_warm_up_is_that_of_mlperfs_gnmt(keras_version):
     schedule = made("mlperf_gnmt", keras_version, warmup_shape="exponential")

@@ -31,8 +31,7 @@ def numbers_in(batches):
 def equal(one, two):
     assert len(one) == len(two)
     for mine, other in zip(one, two):
-        for part, other_part in zip(mine, other):
-            np.testing.assert_array_equal(part, other_part)
+        np.testing.assert_equal(mine, other)
 
 
 @pytest.fixture(scope="module")
