@@ -67,6 +67,14 @@ def file_of(trained, folder, lines, batch_size=64, **search):
     return target.read_text().split("\n")[:-1], counts
 
 
+def alone(trained, line, **search):
+    """The translation of one line by the model itself."""
+    [ids] = trained.vocabulary.ids([" ".join(line.split())])
+    source, length = tf.constant([[*ids, END]]), tf.constant([len(ids) + 1])
+    found = gnmt.translate(trained.network, source, length, begin_token=BEGIN, end_token=END, **search)
+    return " ".join(trained.vocabulary.text(found.tokens[0].numpy()).split())
+
+
 def test_a_run_keeps_its_vocabulary_its_translations_and_the_signature(run, tmp_path):
     manifest = fake.pairs(str(tmp_path))
     with open(os.path.join(run, "vocabulary.model"), "rb") as file:
@@ -86,13 +94,8 @@ def test_a_line_goes_out_for_each_that_comes_in(trained, tmp_path):
     assert len(found) == 6 and counts == {"lines": 6, "empty": 2, "cut": 0}
     assert found[1] == found[4] == ""
     for line, text in zip(LINES, found):
-        ids = trained.vocabulary.ids([" ".join(line.split())])[0]
-        if ids:
-            tokens = gnmt.translate(
-                trained.network, tf.constant([[*ids, END]]), tf.constant([len(ids) + 1]),
-                begin_token=BEGIN, end_token=END, max_length=5, beam_size=2, coverage_penalty=0.1,
-            ).tokens[0]  # fmt: skip
-            assert text == " ".join(trained.vocabulary.text(tokens.numpy()).split())
+        if line.strip():
+            assert text == alone(trained, line, max_length=5, beam_size=2, coverage_penalty=0.1)
     assert len(set(found)) > 2
 
 
@@ -101,12 +104,7 @@ def test_greedy_search_and_another_checkpoint(run, trained, tmp_path):
     assert (earlier.step, trained.step) == (1, 2)
     assert not np.array_equal(earlier.network.get_weights()[0], trained.network.get_weights()[0])
     one, _ = file_of(trained, tmp_path, LINES[:1], batch_size=1, beam_size=1, max_decoded=3)
-    ids = trained.vocabulary.ids(LINES[:1])[0]
-    tokens = gnmt.translate(
-        trained.network, tf.constant([[*ids, END]]), tf.constant([len(ids) + 1]),
-        begin_token=BEGIN, end_token=END, max_length=3, beam_size=1,
-    ).tokens[0]  # fmt: skip
-    assert one == [" ".join(trained.vocabulary.text(tokens.numpy()).split())]
+    assert one == [alone(trained, LINES[0], max_length=3, beam_size=1)]
     with pytest.raises(ValueError, match="checkpoint=7: .* has no checkpoint of this step; it has 1, 2"):
         load_gnmt.load(run, step=7)
 

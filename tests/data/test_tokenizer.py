@@ -1,22 +1,14 @@
 """The ids and the places of a text's tokens: by hand, and as tf-models-official has them on texts of all of Unicode."""
 
-import os
 import random
 
 import numpy as np
 import pytest
 
-from tests.helpers.datasets import made_vocabulary
+from tests.helpers.datasets import made_vocabulary, real_data
 from tests.helpers.datasets.bert_sets import TOKENS
 from tfbigbatch.data import tokenizer as wordpiece
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
-
-DATA = os.environ.get("TFBIGBATCH_DATA", "data")
-VOCABULARY, WIKITEXT = os.path.join(DATA, "bert_vocab", "vocab.txt"), os.path.join(DATA, "wikitext-2", "valid.txt")
-needs_real_text = pytest.mark.skipif(
-    not (os.path.isfile(VOCABULARY) and os.path.isfile(WIKITEXT)),
-    reason="the real text and vocabulary are not at hand (TFBIGBATCH_DATA)",
-)
 
 
 def names(text, **options):
@@ -132,22 +124,22 @@ def strange_texts():
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
-@needs_real_text
 def test_strange_texts_have_the_ids_of_tf_models_official(lower_case):
-    expected, mine = theirs(VOCABULARY, lower_case), Tokenizer(Vocabulary.load(VOCABULARY), lower_case)
+    path = real_data.path("bert_vocab", "vocab.txt")
+    expected, mine = theirs(path, lower_case), Tokenizer(Vocabulary.load(path), lower_case)
     for text in strange_texts():
         assert mine.ids(text) == expected(text), ascii(text)
         assert all(covered(mine, text))
 
 
-@needs_real_text
 def test_real_text_has_the_ids_of_tf_models_official():
-    expected, mine = theirs(VOCABULARY, True), Tokenizer(Vocabulary.load(VOCABULARY))
-    with open(WIKITEXT, encoding="utf-8") as file:
+    path = real_data.path("bert_vocab", "vocab.txt")
+    expected, mine = theirs(path, True), Tokenizer(Vocabulary.load(path))
+    with open(real_data.path("wikitext-2", "valid.txt"), encoding="utf-8") as file:
         lines = file.readlines()
     for line in lines:
         assert mine.ids(line) == expected(line)
     tokenizers = pytest.importorskip("tokenizers")
-    peer = tokenizers.BertWordPieceTokenizer(VOCABULARY)
+    peer = tokenizers.BertWordPieceTokenizer(path)
     for line in lines[:200]:
         assert mine.ids(line) == peer.encode(line, add_special_tokens=False).ids

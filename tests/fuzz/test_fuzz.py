@@ -25,6 +25,7 @@ import tensorflow as tf
 import tf_keras
 
 import tfbigbatch
+from tests.data.finetuning import test_race
 from tests.fuzz import mutations
 from tests.helpers import made_checks, made_runs
 from tests.helpers.datasets import bert_sets, image_sets, made_images, made_squad, made_vocabulary, translation_sets
@@ -500,14 +501,6 @@ def read_translation_set(folder, choices):
 
 # ---- Fine-tuning -----------------------------------------------------------------------------------
 
-PASSAGE = {
-    "article": "a b c",
-    "questions": ["d _ .", "e?"],
-    "options": [["f", "g", "h", "i"], ["j", "k", "l", "m"]],
-    "answers": ["D", "A"],
-    "id": "high1.txt",
-}
-
 
 def glue_tables():
     """(task, split, whether the file has a header, bytes of 200 rows) of each file of GLUE."""
@@ -553,13 +546,13 @@ def read_glue_predictions(folder, choices):
 
 def make_questions(folder):
     made_squad.write(folder / "squad.json", version_2=True)
-    write_json(folder / "passage.json", PASSAGE)
+    write_json(folder / "passage.json", test_race.PASSAGE)
 
 
 def read_questions(folder, choices):
     tokenizer = made_vocabulary.tokenizer(folder / "vocab.txt")
-    members = {f"RACE/dev/{level}/1.txt": (folder / "passage.json").read_bytes() for level in race.LEVELS}
-    (folder / "RACE.tar.gz").write_bytes(image_sets.tar_of(members, mode="w:gz"))
+    passage = (folder / "passage.json").read_bytes()
+    test_race.write_tar(folder / "RACE.tar.gz", {f"{level}/1.txt": passage for level in race.LEVELS})
     questions = race.read(str(folder), "dev")
     firsts = [tokenizer.ids(question.article) for question in questions]
     seconds = [tokenizer.ids(f"{question.text} {question.options[0]}") for question in questions]
@@ -570,8 +563,7 @@ def read_questions(folder, choices):
 
 
 def make_race_archive(folder):
-    members = {"RACE/dev/high/1.txt": json.dumps(PASSAGE).encode()}
-    (folder / "RACE.tar.gz").write_bytes(image_sets.tar_of(members, mode="w:gz"))
+    test_race.write_tar(folder / "RACE.tar.gz", {"high/1.txt": test_race.PASSAGE})
 
 
 def make_squad_predictions(folder):

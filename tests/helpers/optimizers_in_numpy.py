@@ -1,5 +1,6 @@
 """The optimizers in float64 NumPy, written from the papers and apart from the package."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -227,10 +228,6 @@ def tree(vectors):
 # ---- Local steps: momentum SGD on each replica, and outer steps ------------------------------------
 
 
-def mean(changes):
-    return np.mean(changes, axis=0)
-
-
 def local_steps_run(
     start,
     gradient,
@@ -257,7 +254,7 @@ def local_steps_run(
       synchronize: combine what is left at the end.
       The others: as LocalSteps has them; `momentum` is that of each replica's SGD.
     """
-    combine = tree if outer == "adasum" else mean
+    combine = tree if outer == "adasum" else functools.partial(np.mean, axis=0)
     weights = np.array([start] * replicas, np.float64)
     moments = np.zeros_like(weights)
     common, velocity = weights[0].copy(), np.zeros_like(weights[0])

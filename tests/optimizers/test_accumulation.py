@@ -87,33 +87,18 @@ def test_a_batch_that_does_not_divide_is_refused():
 # ---- `accumulation_steps` of the optimizer --------------------------------------------------------
 
 
-def plain_sgd(keras_version, accumulation_steps, **options):
-    """LARS without layer adaptation is SGD with momentum: unlike LAMB, it shows every error of scale."""
-    rate = KERAS[keras_version].optimizers.schedules.PolynomialDecay(0.1, 5, 0.01)
-    return make(
-        keras_version,
-        "LARS",
-        learning_rate=rate,
-        exclude_from_layer_adaptation=["."],
-        accumulation_steps=accumulation_steps,
-        **options,
-    )
-
-
 @both_versions
 @pytest.mark.parametrize("where", ["one", "graph", "xla", "layer_xla", "mirrored"])
 def test_four_micro_batches_are_one_batch(keras_version, where):
     strategy = mirrored(4) if where == "mirrored" else ONE_DEVICE
-    options = {
-        "global_clipnorm": 0.2,
-        "use_ema": True,
-        "ema_overwrite_frequency": 2,
-        "jit_compile": where == "layer_xla",
-    }
-    whole = fitted(keras_version, lambda: plain_sgd(keras_version, 1, **options), ONE_DEVICE, steps=5, batch_size=64)
+    rate = KERAS[keras_version].optimizers.schedules.PolynomialDecay(0.1, 5, 0.01)
+    # LARS without layer adaptation is SGD with momentum: unlike LAMB, it shows every error of scale.
+    options = {"learning_rate": rate, "exclude_from_layer_adaptation": ["."], "global_clipnorm": 0.2, "use_ema": True}
+    options |= {"ema_overwrite_frequency": 2, "jit_compile": where == "layer_xla"}
+    whole = fitted(keras_version, lambda: make(keras_version, "LARS", **options), ONE_DEVICE, steps=5, batch_size=64)
     parts = fitted(
         keras_version,
-        lambda: plain_sgd(keras_version, 4, **options),
+        lambda: make(keras_version, "LARS", accumulation_steps=4, **options),
         strategy,
         steps=20,
         batch_size=16,

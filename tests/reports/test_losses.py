@@ -44,21 +44,10 @@ def test_the_plateau_ends_where_the_loss_is_below_the_line(values, every, expect
     assert LossCurve.from_rows(log(values, every), "loss").above(4.0) == expected
 
 
-def run_loss(
-    row,
-    batch_size,
-    bias=None,
-    twin=None,
-    *,
-    seed=0,
-    line=4.5,
-    losses=(5.0, 4.0, 3.0),
-    train=3.0,
-    held_out=3.2,
-):
-    steps = list(range(1, len(losses) + 1))
-    curve = LossCurve(steps, losses)
-    return RunLoss(row, batch_size, seed, len(steps), bias, twin, line, curve, train, held_out)
+def run_loss(row, batch_size, bias=None, twin=None, *, seed=0, losses=(5.0, 4.0, 3.0), train=3.0, held_out=3.2):
+    """The losses of a run that was never trained."""
+    curve = LossCurve(list(range(1, len(losses) + 1)), losses)
+    return RunLoss(row, batch_size, seed, len(losses), bias, twin, 4.5, curve, train, held_out)
 
 
 RUNS = [

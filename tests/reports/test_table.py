@@ -11,9 +11,9 @@ from tfbigbatch.runs.metric import Metric
 ACCURACY = Metric("accuracy")
 
 
-def row_of(name, *states, batch_size=512, task="digits_lstm", **numbers):
+def row_of(name, *states, **numbers):
     """A Row without directories: a state is a value at the end, or words for a status."""
-    config = {"task": task, "batch_size": batch_size, "evaluate_on": "test"}
+    config = {"task": "digits_lstm", "batch_size": 512, "evaluate_on": "test"}
     runs = []
     for seed, state in enumerate(states):
         content = {"step": 20, "total_steps": 20, "seconds": 3.0 + seed, **numbers}

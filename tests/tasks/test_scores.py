@@ -3,12 +3,12 @@
 import functools
 import json
 import math
-import os
 import random
 
 import numpy as np
 import pytest
 
+from tests.helpers.datasets import real_data
 from tfbigbatch.tasks import scores
 
 REFERENCES = ["The cat sat on the mat.", "A dog barked at the red car."]
@@ -82,8 +82,6 @@ def test_all_is_over_the_questions():
     assert scores.race([1], [1], ["middle"]) == {"middle": 100.0, "all": 100.0, "total": 1}
 
 
-# A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
-REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "squad")
 # The published scores of five systems on v1.1's development set, to more digits.
 PUBLISHED = {
     "bert_ensemble": (86.206, 92.196, 0),
@@ -193,10 +191,7 @@ def test_the_rules_of_v2_are_those_of_tf_models_official():
 
 @pytest.fixture(scope="module")
 def development_answers():
-    path = os.path.join(REAL, "dev-v1.1.json")
-    if not os.path.exists(path):
-        pytest.skip(f"{REAL} does not hold SQuAD")
-    with open(path, encoding="utf-8") as file:
+    with open(real_data.path("squad", "dev-v1.1.json"), encoding="utf-8") as file:
         articles = json.load(file)["data"]
     return {
         qa["id"]: [answer["text"] for answer in qa["answers"]]
@@ -208,7 +203,7 @@ def development_answers():
 
 @pytest.mark.parametrize("system", PUBLISHED)
 def test_real_predictions_score_as_published(system, development_answers):
-    with open(os.path.join(REAL, "predictions", f"{system}.json"), encoding="utf-8") as file:
+    with open(real_data.path("squad", "predictions", f"{system}.json"), encoding="utf-8") as file:
         result = scores.squad(development_answers, json.load(file))
     assert result["total"] == 10570
     assert (round(result["exact_match"], 3), round(result["f1"], 3), result["unanswered"]) == PUBLISHED[system]

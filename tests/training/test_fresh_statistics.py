@@ -65,8 +65,7 @@ def test_the_weights_are_those_of_a_run_without_which_warns(tmp_path, capsys):
         said = capsys.readouterr().out
         # A step has two micro-batches.
         assert ("momentum=0.99 keeps 82% of its first statistics over 20 batches" in said) == (not fresh)
-    for one, other in zip(*(network.trainable_variables for network in networks)):
-        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    np.testing.assert_equal(*([each.numpy() for each in network.trainable_variables] for network in networks))
 
 
 def test_a_network_without_batch_normalisation_is_told_of_the_field(tmp_path, capsys):

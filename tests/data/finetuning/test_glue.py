@@ -1,16 +1,12 @@
 """GLUE's files: small ones made here, and the real ones where they are at hand."""
 
-import os
-
 import numpy as np
 import pytest
 
-from tests.helpers.datasets import made_vocabulary
+from tests.helpers.datasets import made_vocabulary, real_data
 from tfbigbatch.data.finetuning import glue, inputs
 from tfbigbatch.tasks.scores import GLUE_TASKS as SCORED
 
-# A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
-REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "glue")
 # Rows of (train, dev, test).
 SIZES = {
     "CoLA": (8551, 1043, 1063),
@@ -163,9 +159,8 @@ def test_similarities_are_floats_and_a_test_set_has_no_labels(tmp_path, tokenize
 
 
 def test_the_real_files():
-    if not os.path.isdir(REAL):
-        pytest.skip("GLUE is not at hand")
+    folder = real_data.path("glue")
     for (name, split), count in ROWS.items():
-        rows = glue.read(REAL, name, split)
+        rows = glue.read(folder, name, split)
         assert len(rows.texts) == count and rows.bad == (), (name, split)
         assert (rows.labels is None) == (split == "test")

@@ -1,18 +1,13 @@
 """RACE's passages: small ones made here, and the real ones where they are at hand."""
 
-import io
 import json
-import os
-import tarfile
 
 import numpy as np
 import pytest
 
-from tests.helpers.datasets import made_vocabulary
+from tests.helpers.datasets import image_sets, made_vocabulary, real_data
 from tfbigbatch.data.finetuning import inputs, race
 
-# A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
-REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "race")
 PASSAGE = {
     "article": "a b c",
     "questions": ["d _ .", "e?"],
@@ -26,12 +21,11 @@ FILES = {"high/1.txt": PASSAGE, "middle/2.txt": OTHER}
 
 def write_tar(path, files, prefix="RACE/dev/"):
     """Writes a tar file of passages, dictionaries or bytes; gives its path."""
-    with tarfile.open(path, "w:gz") as tar:
-        for name, passage in files.items():
-            content = passage if isinstance(passage, bytes) else json.dumps(passage).encode()
-            member = tarfile.TarInfo(f"{prefix}{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
+    members = {
+        f"{prefix}{name}": passage if isinstance(passage, bytes) else json.dumps(passage).encode()
+        for name, passage in files.items()
+    }
+    path.write_bytes(image_sets.tar_of(members, mode="w:gz"))
     return str(path)
 
 
@@ -116,8 +110,6 @@ def test_a_source_that_is_none_is_refused(tmp_path):
 
 @pytest.mark.parametrize("split, counts", [("dev", (1436, 3451)), ("test", (1436, 3498))])
 def test_the_real_passages(split, counts):
-    if not os.path.isdir(REAL):
-        pytest.skip("RACE is not at hand")
-    questions = race.read(REAL, split)
+    questions = race.read(real_data.path("race"), split)
     assert tuple(sum(question.level == level for question in questions) for level in ("middle", "high")) == counts
     assert len({question.id for question in questions}) == len(questions)

@@ -2,20 +2,16 @@
 
 import collections
 import json
-import os
 
 import numpy as np
 import pytest
 
-from tests.helpers.datasets import made_squad, made_vocabulary
+from tests.helpers.datasets import made_squad, made_vocabulary, real_data
 from tfbigbatch.data.finetuning import inputs, squad
 from tfbigbatch.data.finetuning.squad import Question
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 from tfbigbatch.tasks.scores import squad as scores
 
-# A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
-DATA = os.environ.get("TFBIGBATCH_DATA", "data")
-REAL, VOCABULARY = os.path.join(DATA, "squad", "dev-v1.1.json"), os.path.join(DATA, "bert_vocab", "vocab.txt")
 CONTEXT, SPACED = "a b c d e f g h i j", "A b c, d e f g h i j"
 
 
@@ -219,9 +215,8 @@ Result = collections.namedtuple("Result", ["unique_id", "start_logits", "end_log
 
 @pytest.fixture(scope="module")
 def real():
-    if not os.path.exists(REAL) or not os.path.exists(VOCABULARY):
-        pytest.skip("SQuAD or BERT's vocabulary is not at hand")
-    return squad.read(REAL), Tokenizer(Vocabulary.load(VOCABULARY))
+    vocabulary = Vocabulary.load(real_data.path("bert_vocab", "vocab.txt"))
+    return squad.read(real_data.path("squad", "dev-v1.1.json")), Tokenizer(vocabulary)
 
 
 def peers_features(peer, questions, **options):
@@ -240,9 +235,8 @@ def peers_features(peer, questions, **options):
         text, start = question.answers[0]
         places = {"start_position": word_of[start], "end_position": word_of[start + len(text) - 1]}
         examples.append(peer.SquadExample(question.id, question.text, words, text, **places))
-    peer.convert_examples_to_features(
-        examples, tokenization.FullTokenizer(VOCABULARY), is_training=True, output_fn=features.append, **options
-    )
+    tokenizer = tokenization.FullTokenizer(real_data.path("bert_vocab", "vocab.txt"))
+    peer.convert_examples_to_features(examples, tokenizer, is_training=True, output_fn=features.append, **options)
     return examples, features
 
 

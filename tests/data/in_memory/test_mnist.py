@@ -7,10 +7,9 @@ import struct
 import numpy as np
 import pytest
 
+from tests.helpers.datasets import real_data
 from tfbigbatch.data.in_memory import mnist
 
-# A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
-REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "mnist")
 TRAIN_IMAGES, TRAIN_LABELS = mnist._FILES["train"]
 TEST_IMAGES, TEST_LABELS = mnist._FILES["test"]
 
@@ -67,9 +66,8 @@ def test_missing_files_and_folders_are_told_both_ways(folder):
         mnist.load(str(folder / "nowhere"))
 
 
-@pytest.mark.skipif(not os.path.isdir(REAL), reason="the real MNIST files are not at hand (TFBIGBATCH_DATA)")
 def test_the_real_files():
-    train, test = mnist.load(REAL)
+    train, test = mnist.load(real_data.path("mnist"))
     assert (len(train), len(test)) == (60000, 10000)
     np.testing.assert_array_equal(np.bincount(test.labels), [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009])
     np.testing.assert_array_equal(train.labels[:5], [5, 0, 4, 1, 9])

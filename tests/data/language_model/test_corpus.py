@@ -1,14 +1,11 @@
 """Preparing a corpus: a small one made here, and the real ones where they are at hand."""
 
-import os
-
 import numpy as np
 import pytest
 
+from tests.helpers.datasets import real_data
 from tfbigbatch.data.language_model import corpus
 
-# A folder of data sets, each in a folder of its name; tests that need one skip where it is absent.
-DATA = os.environ.get("TFBIGBATCH_DATA", "data")
 TEXTS = {"train": "b a a\n\na ü b <unk>\n", "valid": "a new c\n", "test": "b"}
 
 
@@ -114,9 +111,7 @@ REAL = {
 
 @pytest.mark.parametrize("name", REAL)
 def test_the_real_corpora(name, tmp_path):
-    folder = os.path.join(DATA, name)
-    if not os.path.isdir(folder):
-        pytest.skip("the real texts are not at hand (TFBIGBATCH_DATA)")
+    folder = real_data.path(name)
     tokens, words = REAL[name]
     manifest, _ = prepared(folder, tmp_path / "out")
     assert (manifest["tokens"], manifest["vocabulary_size"]) == (tokens, words)

@@ -7,25 +7,12 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 
+from tests.helpers.datasets.image_sets import encoded, write_folder
 from tfbigbatch import tasks
 from tfbigbatch.data.sources import image_folder
 
 GREY = np.linspace(0, 255, 1200).reshape(30, 40).astype(np.uint8)
 PICTURE = PIL.Image.fromarray(np.stack([GREY, GREY[::-1], 255 - GREY], -1))
-
-
-def encoded(picture=PICTURE, kind="PNG"):
-    file = io.BytesIO()
-    picture.save(file, kind)
-    return file.getvalue()
-
-
-def write(folder, files):
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    return str(folder)
 
 
 def said(caplog):
@@ -34,9 +21,9 @@ def said(caplog):
 
 def test_every_format_and_ending_has_its_own_pixels(tmp_path, caplog):
     kinds = {"jpg": "JPEG", "jpeg": "JPEG", "jfif": "JPEG", "jpe": "JPEG", "png": "PNG", "webp": "WEBP"}
-    pictures = {f"a/{ending}.{ending}": encoded(kind=kind) for ending, kind in kinds.items()}
+    pictures = {f"a/{ending}.{ending}": encoded(PICTURE, kind) for ending, kind in kinds.items()}
     pictures["b/inner/palette.GIF"] = encoded(PICTURE.convert("P"), "GIF")
-    data = image_folder.splits(write(tmp_path, pictures), 30)["train"]
+    data = image_folder.splits(write_folder(tmp_path, pictures), 30)["train"]
     assert data.names == ["a", "b"] and len(data) == len(pictures) and not said(caplog)
     for index, name in enumerate(sorted(pictures)):
         [found] = data.fetch(tf.constant([index], tf.int64))[0].numpy()
@@ -45,7 +32,7 @@ def test_every_format_and_ending_has_its_own_pixels(tmp_path, caplog):
 
 
 def test_bad_images_end_it_before_the_first_step_all_named(tmp_path, caplog):
-    jpeg, png = encoded(kind="JPEG"), encoded()
+    jpeg, png = encoded(PICTURE), encoded(PICTURE, "PNG")
     bad = {
         "a/half.jpg": jpeg[: len(jpeg) // 2],
         "a/half.png": png[: len(png) // 2],
@@ -53,7 +40,7 @@ def test_bad_images_end_it_before_the_first_step_all_named(tmp_path, caplog):
         "b/empty.png": b"",
         "b/palette.bmp": encoded(PICTURE.convert("P"), "BMP"),
     }
-    folder = write(tmp_path, {"a/right.png": png, "b/right.png": png, **bad})
+    folder = write_folder(tmp_path, {"a/right.png": png, "b/right.png": png, **bad})
     with pytest.raises(
         ValueError, match="5 of 7 images of .* cannot be used, more than max_bad_fraction=0.01"
     ) as refused:
@@ -68,10 +55,10 @@ def test_bad_images_end_it_before_the_first_step_all_named(tmp_path, caplog):
 
 
 def test_the_folders_are_splits_and_what_is_not_used_is_told(tmp_path, caplog):
-    png = encoded()
+    png = encoded(PICTURE, "PNG")
     files = {f"train/{name}/{number}.png": png for name in ("cat", "dog") for number in range(3)}
     others = {"val/dog/1.png": png, "train/dog/notes.txt": b"", "extra/a/1.png": png, "__MACOSX/cat/._1.png": b"\x00"}
-    found = image_folder.splits(write(tmp_path, {**files, **others}), 4)
+    found = image_folder.splits(write_folder(tmp_path, {**files, **others}), 4)
     assert {name: split._labels.tolist() for name, split in found.items()} == {
         "train": [0, 0, 0, 1, 1, 1],
         "validation": [1],
@@ -81,7 +68,7 @@ def test_the_folders_are_splits_and_what_is_not_used_is_told(tmp_path, caplog):
         "in no folder of train/, val/",
         "not an image by name",
     ]
-    write(tmp_path, {"val/bird/1.png": png})
+    write_folder(tmp_path, {"val/bird/1.png": png})
     with pytest.raises(ValueError, match="bird/1.png is of the class 'bird' by its folder; expected a class of the tr"):
         image_folder.splits(str(tmp_path), 4)
     with pytest.raises(ValueError, match="none is no folder"):

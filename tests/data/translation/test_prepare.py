@@ -1,13 +1,12 @@
 """From parallel texts to a prepared folder, and what its records hold."""
 
 import gzip
-import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.datasets import translation_sets
+from tests.helpers.datasets import real_data
 from tests.helpers.datasets.compared import digests
 from tests.helpers.datasets.translation_sets import pair, prepared, sentence, write
 from tfbigbatch.data.records import tfrecord
@@ -166,11 +165,9 @@ def test_as_many_targets_as_sources_are_asked_for():
         prepare.splits_of(([], []))
 
 
-@pytest.mark.skipif(
-    not os.path.isdir(translation_sets.REAL), reason="the real Multi30k is not at hand (TFBIGBATCH_DATA)"
-)
 def test_real_sentences_come_back_as_they_are(tmp_path):
-    files = [tuple(os.path.join(translation_sets.REAL, f"{name}.{side}.gz") for side in ("en", "de")) for name in NAMES]
+    names = ("val", "test_2016_flickr", "test_2017_flickr")
+    files = [tuple(real_data.path("multi30k", f"{name}.{side}.gz") for side in ("en", "de")) for name in names]
     folder, content, _ = prepared(tmp_path, files[:1], test=files[1:], vocabulary_size=2000)
     counts = content["counts"]
     assert counts["train"]["lines"] == 1014 and counts["test"]["pairs"] == counts["test_2"]["pairs"] == 1000
@@ -182,6 +179,3 @@ def test_real_sentences_come_back_as_they_are(tmp_path):
                 assert copy.read() == content
             lines.append([normalised(line) for line in content.decode().split("\n")[:-1]])
         assert list(pairs_of(folder, split)) == list(zip(*lines))
-
-
-NAMES = ("val", "test_2016_flickr", "test_2017_flickr")

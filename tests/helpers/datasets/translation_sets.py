@@ -1,7 +1,6 @@
 """Small parallel texts and prepared sets, made up for the tests."""
 
 import gzip
-import os
 import random
 
 import numpy as np
@@ -11,7 +10,6 @@ from tfbigbatch.data.translation import manifest, prepare, vocabulary
 from tfbigbatch.data.translation.prepare import Options
 
 WORDS = ("der", "Hund", "läuft", "groß", "Haus", "rot", "Baum", "Fisch", "the", "dog", "runs", "tree", "big", "is")
-REAL = os.path.join(os.environ.get("TFBIGBATCH_DATA", "data"), "multi30k")
 
 
 def sentence(number, side):

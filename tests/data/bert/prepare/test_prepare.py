@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.datasets import bert_sets
+from tests.helpers.datasets import bert_sets, real_data
 from tests.helpers.datasets.bert_sets import TOKENS, plain, prepared
 from tests.helpers.datasets.compared import digests
 from tfbigbatch.data import tokenizer as wordpiece
@@ -18,7 +18,6 @@ from tfbigbatch.data.bert.prepare import corpus, prepare
 from tfbigbatch.data.bert.prepare.prepare import Options
 from tfbigbatch.data.records import tfrecord
 
-DATA = os.environ.get("TFBIGBATCH_DATA", "data")
 TEXT = plain(60)
 SHORT = {"max_seq_length": 32, "max_predictions_per_seq": 5}
 
@@ -150,12 +149,8 @@ def test_a_vocabulary_is_learnt_from_the_text(tmp_path):
     assert "goat" in bert_manifest.load(str(tmp_path / "out")).vocabulary.tokens
 
 
-@pytest.mark.skipif(
-    not os.path.isfile(os.path.join(DATA, "wikitext-2", "valid.txt")),
-    reason="the real text is not at hand (TFBIGBATCH_DATA)",
-)
 def test_real_wikitext_has_its_articles(tmp_path):
-    path = os.path.join(DATA, "wikitext-2", "valid.txt")
+    path = real_data.path("wikitext-2", "valid.txt")
     name, positions = corpus.scan(path, lambda: None)
     assert name == "wikitext" and len(positions) == 60
     assert positions[:, 1].sum() > 0.999 * os.path.getsize(path)
