@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.distributed.worker import run_together
 from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS, make
-from tfbigbatch.optimizers import assignment
+from tfbigbatch.optimizers import sharing
 
 UPDATES, BATCH = 20, 32
 VOCABULARY, TOKENS = 12, 4
@@ -103,7 +103,7 @@ def in_a_worker(strategy, directory, *cases):
     for name in cases:
         keras_version, case = name.split("/")
         # Sharing work on matrices as small as these would not pay.
-        with mock.patch.multiple(assignment, _OPERATIONS_PER_BYTE=0.0, _LEAST_OPERATIONS=0.0):
+        with mock.patch.multiple(sharing, _OPERATIONS_PER_BYTE=0.0, _LEAST_OPERATIONS=0.0):
             model, rule = trained(keras_version, strategy, **CASES[case])
         # Of sharded updates, each worker has its own part of the state.
         state = [np.asarray(variable) for variable in rule.variables if not CASES[case].get("shard_updates")]

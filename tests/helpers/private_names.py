@@ -73,7 +73,6 @@ MODULES = {
         "DotDimensionNumbers PrecisionConfig dot_general dynamic_update_slice optimization_barrier replica_id"
     ),
     "tensorflow.python.checkpoint.tensor_callable": "Callable",
-    "tensorflow.python.distribute.cross_device_utils": "CollectiveKeys CollectiveReplicaLauncher",
     "tensorflow.python.distribute.distribute_lib": "ReplicaContext UpdateContext",
     "tensorflow.python.distribute.distribute_utils": "regroup select_replica",
     "tensorflow.python.distribute.numpy_dataset": "SingleDevice",
@@ -83,7 +82,7 @@ MODULES = {
     "tensorflow.python.framework.auto_control_deps_utils": "get_read_only_resource_input_indices_graph",
     "tensorflow.python.framework.errors_impl": "NotFoundError",
     "tensorflow.python.framework.function_def_to_graph": "function_def_to_graph",
-    "tensorflow.python.ops.collective_ops": "all_to_all_v2",
+    "tensorflow.python.ops.collective_ops": "all_reduce_v2 all_to_all_v2",
     "tensorflow.python.ops.control_flow_util": "GraphOrParentsInXlaContext",
     "tensorflow.python.trackable.base": "Trackable VARIABLE_VALUE_KEY",
     "tf_keras.src.engine.functional": "get_network_config",
