@@ -22,7 +22,7 @@ CLASSES = {
     "tf_keras.optimizers.Optimizer": (
         "_apply_weight_decay _build_learning_rate _built _clip_gradients _distributed_apply_gradients_fn "
         "_distribution_strategy _index_dict _iterations _learning_rate _lookup_dependency "
-        "_model_variables_moving_average _overwrite_model_variables_with_average_value _serialize_hyperparameter "
+        "_model_variables_moving_average _overwrite_model_variables_with_average_value "
         "_trackable_children _use_weight_decay _var_key _variables"
     ),
     "tf_keras.optimizers.legacy.Optimizer": "_create_all_weights",
