@@ -21,7 +21,7 @@ import functools
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
@@ -94,6 +94,8 @@ _MOST_ROUNDS = 64
 
 # A function of (index of a replica in this process, number of a tensor that it owns) that computes the tensor.
 _Own = Callable[[int, int], tf.Tensor]
+# A function of (index of a replica here, the number of a tensor that another owns, the tensor).
+_Take = Callable[[int, int, tf.Tensor], Any]
 
 
 def launchers(strategy: tf.distribute.Strategy) -> Any:
@@ -110,15 +112,20 @@ def _replicas_here(strategy: tf.distribute.Strategy) -> list[int]:
 
 
 def _on_all(
-    strategy: tf.distribute.Strategy, owners: Sequence[int], specs: Sequence[tf.TensorSpec], own: _Own
-) -> list[_Tensors]:
+    strategy: tf.distribute.Strategy,
+    owners: Sequence[int],
+    specs: Sequence[tf.TensorSpec],
+    own: _Own,
+    take: _Take = lambda index, number, tensor: tensor,
+) -> list[list[Any]]:
     """For each replica of this process all tensors, of which each is computed on the replica that owns it.
 
-    `specs` are their shapes and dtypes; the strategy is not TPUStrategy.
+    `specs` are their shapes and dtypes; the strategy is not TPUStrategy. In place of a tensor that another replica owns
+    stands what `take` makes of it.
     """
     here = _replicas_here(strategy)
     if len(here) < strategy.num_replicas_in_sync:
-        exchanged = functools.partial(_between_processes, strategy, owners, specs, own)
+        exchanged = functools.partial(_between_processes, strategy, owners, specs, own, take)
         # Eagerly, one device's collective would wait for another's that is called later.
         return tf.function(exchanged, autograph=False)() if tf.executing_eagerly() else exchanged()
     tensors = []
@@ -126,17 +133,22 @@ def _on_all(
         with tf.device(strategy.extended.worker_devices[owner]):
             tensors.append(own(owner, number))
     copies = []
-    for device in strategy.extended.worker_devices:
+    for index, device in enumerate(strategy.extended.worker_devices):
         with tf.device(device):
-            copies.append([tf.identity(tensor) for tensor in tensors])
+            copies.append(
+                [
+                    tensor if owner == index else take(index, number, tf.identity(tensor))
+                    for number, (owner, tensor) in enumerate(zip(owners, tensors))
+                ]
+            )
     return copies
 
 
 def _between_processes(
-    strategy: tf.distribute.Strategy, owners: Sequence[int], specs: Sequence[tf.TensorSpec], own: _Own
-) -> list[_Tensors]:
+    strategy: tf.distribute.Strategy, owners: Sequence[int], specs: Sequence[tf.TensorSpec], own: _Own, take: _Take
+) -> list[list[Any]]:
     """`_on_all` by collectives."""
-    found: list[_Tensors] = []
+    found: list[list[Any]] = []
     for index, (replica, launcher) in enumerate(zip(_replicas_here(strategy), launchers(strategy))):
         with tf.device(launcher._device):
             tensors = {number: own(index, number) for number, owner in enumerate(owners) if owner == replica}
@@ -147,18 +159,23 @@ def _between_processes(
                     for each in range(strategy.num_replicas_in_sync)
                 ]
                 flat = [tf.zeros([0], dtype), *(tf.reshape(tensors[number], [-1]) for number in shares[replica])]
-                tensors.update(_in_rounds(launcher, replica, shares, specs, flat))
+                tensors.update(_in_rounds(launcher, replica, shares, specs, flat, functools.partial(take, index)))
         found.append([tensors[number] for number in range(len(owners))])
     return found
 
 
 def _in_rounds(
-    launcher: Any, replica: int, shares: list[list[int]], specs: Sequence[tf.TensorSpec], flat: _Tensors
-) -> dict[int, tf.Tensor]:
-    """The other replicas' tensors by number, on one that sends the flat tensors which it owns.
+    launcher: Any,
+    replica: int,
+    shares: list[list[int]],
+    specs: Sequence[tf.TensorSpec],
+    flat: _Tensors,
+    take: Callable[[int, tf.Tensor], Any],
+) -> dict[int, Any]:
+    """What `take` makes of the other replicas' tensors, by number, on one that sends the flat tensors which it owns.
 
-    One round is after the other, so that their temporaries are not there together. Where the tensors are summed, its
-    own are among them: a sum loses the sign of zeros.
+    One round is after the other, and after what was taken in it, so that their temporaries are not there together.
+    Where the tensors are summed, its own are among them: a sum loses the sign of zeros.
     """
     ends = [list(itertools.accumulate(specs[number].shape.num_elements() for number in share)) for share in shares]
     totals = [each[-1] if each else 0 for each in ends]
@@ -168,8 +185,8 @@ def _in_rounds(
     rounds = min(_MOST_ROUNDS, max(1, -(-max(totals) * len(shares) * flat[0].dtype.size // _ROUND_BYTES)))
     step = max(1, -(-max(totals) // rounds))
     parts: list[_Tensors] = [[] for _ in shares]
-    arrived: dict[int, tf.Tensor] = {}
-    before: list[tf.Tensor] = []
+    arrived: dict[int, Any] = {}
+    before: list[Any] = []
     for low in range(0, max(*totals, 1), step):
         with tf.control_dependencies(before):
             sent = tf.identity(_rows(flat, low, low + step))
@@ -181,7 +198,8 @@ def _in_rounds(
                 is_whole = low < end <= low + step or low == end == 0
                 if is_whole and not (owner == replica and is_gathered):
                     shape = specs[number].shape
-                    arrived[number] = tf.reshape(_rows(parts[owner], end - shape.num_elements(), end), shape)
+                    whole = tf.reshape(_rows(parts[owner], end - shape.num_elements(), end), shape)
+                    arrived[number] = take(number, whole)
                     before.append(arrived[number])
     return arrived
 
@@ -220,8 +238,6 @@ def _rows(tensors: _Tensors, start: int, stop: int) -> tf.Tensor:
 Transform = Callable[[tf.Tensor], tf.Tensor]
 # For each group of matrices, and each replica of this process, tensors of them.
 _OfGroups = list[list[_Tensors]]
-# A function of (tensors, start, stop): the transformed matrices of this range of their concatenation, in pieces.
-_Apply = Callable[[_Tensors, int, int], _Tensors]
 # Matrices of one shape are transformed together up to this size. On a CPU that gains 1.8 times the rate for 64 x 64,
 # 1.1 times for 128 x 128 and nothing from 256 x 256 on (results/measurements/speed.md).
 _BATCH_BYTES, _CPU_BATCH_BYTES = 2**26, 2**20
@@ -262,7 +278,7 @@ def map_matrices(
     inputs: _OfGroups = [list(map(list, zip(*(batches[index] for index in same)))) for same in members.values()]
     devices = {tf.DeviceSpec.from_string(value.device or "").device_type for each in batches for value in each}
     on_cpu = bool(devices & {"CPU", None}) and not isinstance(strategy, tf.distribute.TPUStrategy)
-    apply = functools.partial(_transformed, transform, _CPU_BATCH_BYTES if on_cpu else _BATCH_BYTES)
+    apply = _Apply(transform, _CPU_BATCH_BYTES if on_cpu else _BATCH_BYTES)
     here, replicas = len(batches[0]), strategy.num_replicas_in_sync
     exchange = _exchange(strategy, here)
     is_free = here == replicas and devices == {"CPU"}
@@ -294,32 +310,44 @@ def _exchange(strategy: tf.distribute.Strategy, here: int) -> Any:
     return _on_devices if here == strategy.num_replicas_in_sync or has_collectives else None
 
 
-def _transformed(transform: Transform, limit: int, tensors: _Tensors, start: int, stop: int) -> _Tensors:
-    """`transform` of a range of the tensors' concatenation, in batches of up to `limit` bytes."""
-    rows, columns = tensors[0].shape[1:]
-    most = max(1, limit // (rows * columns * tensors[0].dtype.size))
-    with tf.device(tensors[0].device):
-        return [transform(_rows(tensors, first, min(first + most, stop))) for first in range(start, stop, most)]
+class _Apply(NamedTuple):
+    """The transform of ranges of matrices, in batches of up to a number of bytes."""
+
+    transform: Transform
+    limit: int
+
+    def ranges(self, like: tf.Tensor, start: int, stop: int) -> list[tuple[int, int]]:
+        """A range of matrices such as those of a tensor, cut into batches."""
+        rows, columns = like.shape[1:]
+        most = max(1, self.limit // (rows * columns * like.dtype.size))
+        return [(first, min(first + most, stop)) for first in range(start, stop, most)]
+
+    def __call__(self, tensors: _Tensors, start: int, stop: int) -> _Tensors:
+        """The transformed matrices of a range of the tensors' concatenation, in batches."""
+        with tf.device(tensors[0].device):
+            return [self.transform(_rows(tensors, *each)) for each in self.ranges(tensors[0], start, stop)]
 
 
 def _on_devices(
     strategy: tf.distribute.Strategy, apply: _Apply, inputs: _OfGroups, edges: Sequence[Sequence[int]]
 ) -> _OfGroups:
     """The transformed groups, the part of each replica from its device."""
+    like = [of_replicas[0][0] for of_replicas in inputs]
+    # By batches: joined, those of a replica would be there twice.
     parts = [
-        (owner, group, start, stop)
+        (owner, group, first, last)
         for group, of_group in enumerate(edges)
         for owner, (start, stop) in enumerate(itertools.pairwise(of_group))
-        if start < stop
+        for first, last in apply.ranges(like[group], start, stop)
     ]
-    like = [of_replicas[0][0] for of_replicas in inputs]
     specs = [
-        tf.TensorSpec([stop - start, *like[group].shape[1:]], like[group].dtype) for _, group, start, stop in parts
+        tf.TensorSpec([last - first, *like[group].shape[1:]], like[group].dtype) for _, group, first, last in parts
     ]
 
     def own(index: int, number: int) -> tf.Tensor:
-        _, group, start, stop = parts[number]
-        return tf.concat(apply(inputs[group][index], start, stop), axis=0)
+        _, group, first, last = parts[number]
+        [batch] = apply(inputs[group][index], first, last)
+        return batch
 
     found = _on_all(strategy, [owner for owner, *_ in parts], specs, own)
     return [
@@ -453,10 +481,13 @@ class Shards:
         copies = [self._strategy.experimental_local_results(variable) for variable in variables]
         specs = [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
 
-        found = _on_all(self._strategy, owners, specs, lambda index, number: copies[number][index].read_value())
-        for index, tensors in enumerate(found):
-            for of_variable, value in zip(copies, tensors):
-                of_variable[index].assign(value, read_value=False)
+        def own(index: int, number: int) -> tf.Tensor:
+            return copies[number][index].read_value()
+
+        def take(index: int, number: int, value: tf.Tensor) -> Any:
+            return copies[number][index].assign(value, read_value=False)
+
+        _on_all(self._strategy, owners, specs, own, take)
 
 
 def regrouped(of_replicas: Sequence[tf.Tensor]) -> Any:
