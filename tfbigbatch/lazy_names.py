@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tfbigbatch import keras_version
-
 
 def of(
     package: str, homes: Mapping[str, str], *, for_keras: Iterable[str] = (), modules: Iterable[str] = ()
@@ -26,7 +24,8 @@ def of(
         if name in homes:
             return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
         if name in for_keras:
-            return getattr(keras_version.module_for(package), name)
+            # With what it imports, which a first import of the package need not wait for.
+            return getattr(importlib.import_module("tfbigbatch.keras_version").module_for(package), name)
         if name in modules:
             return importlib.import_module(f"{package}.{name}")
         known = sorted({*sys.modules[package].__all__, *homes, *modules})
