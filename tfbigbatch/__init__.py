@@ -6,9 +6,10 @@ Names are imported on first use, so that `import tfbigbatch` costs next to nothi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from tfbigbatch import lazy_names, registration
+from tfbigbatch import registration
 
 if TYPE_CHECKING:
     # For editors and type checkers: the classes of the other Keras have the same arguments.
@@ -41,7 +42,21 @@ _HOMES = {
     "check": "instruments.time_constants",
 }
 _SUBPACKAGES = ("callbacks", "export", "instruments", "keras2", "optimizers", "scaling", "schedules")
-__getattr__, __dir__ = lazy_names.of(__name__, _HOMES, modules=_SUBPACKAGES)
+
+
+def __getattr__(name: str) -> Any:
+    # As `lazy_names`, which would be one more module to import first.
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"tfbigbatch.{_HOMES[name]}"), name)
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"tfbigbatch.{name}")
+    known = ", ".join([*_HOMES, *_SUBPACKAGES])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {known}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES, *_SUBPACKAGES])
+
 
 # At the end: what it imports may import names of this module.
 registration.install()
