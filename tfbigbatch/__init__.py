@@ -50,7 +50,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"tfbigbatch.{_HOMES[name]}"), name)
     if name in _SUBPACKAGES:
         return importlib.import_module(f"tfbigbatch.{name}")
-    known = ", ".join([*_HOMES, *_SUBPACKAGES])
+    known = ", ".join([*sorted(_HOMES), *_SUBPACKAGES])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {known}")
 
 
