@@ -49,6 +49,10 @@ class Face(Rule):
                     f"{label}: {argument} is a schedule of the other Keras, {type(value).__module__}."
                     f"{type(value).__name__}; take one of the Keras that the optimizer is for."
                 )
+        if values["name"] == "":
+            # That of the rule, for a subclass too: names of the state, and so files of it, are the same.
+            rules = (each for each in type(self).__mro__ if issubclass(each, Rule) and not issubclass(each, Face))
+            values["name"] = next(rules).__name__
         self.construct(learning_rate, **{name: values.pop(name) for name in _OF_KERAS if name in values})
         super().configure(values)
         # As Keras keeps it; and a `step.Place`, by the backend.

@@ -42,7 +42,6 @@ class _Face(face.Face, _Optimizer):
     loss_scale_factor: float | None = hyper(declared.optional(declared.positive), "as in Keras.", default=None)
 
     def construct(self, learning_rate: Any, name: str | None, **of_keras: Any) -> None:
-        name = type(self).__name__ if name == "" else name
         keras.optimizers.Optimizer.__init__(self, learning_rate, name=name, weight_decay=None, **of_keras)
         # Of variables that a step overwrites with their gradients, by their keys, where it accumulates.
         self._largest: dict[Any, Any] = {}

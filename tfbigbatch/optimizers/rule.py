@@ -256,7 +256,9 @@ class Rule(Declared):
     ema_momentum: float = hyper(declared.number(least=0.0, most=1.0), "as in Keras.", default=0.99)
     ema_overwrite_frequency: int | None = hyper(declared.optional(declared.count), "as in Keras.", default=None)
     # Keras' automatic names are numbered over the life of a process: another one would not find the state by name.
-    name: str | None = hyper(declared.text, "as in Keras, for None too; '' is the name of the class.", default="")
+    name: str | None = hyper(
+        declared.text, "as in Keras, for None too; '' is the name of the rule, such as 'LAMB'.", default=""
+    )
 
     # Names of the state variables of a layer, in the order of `slots`.
     slot_names: ClassVar[tuple[str, ...]] = ()
