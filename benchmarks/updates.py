@@ -12,7 +12,7 @@ import variables
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """An optimizer that is built, and whose update is not traced yet.
+    """A built optimizer with its compiled update, which the first call traces.
 
     Attributes:
       run: does one update, and returns when it is done.

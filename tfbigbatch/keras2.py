@@ -138,7 +138,7 @@ class Face(SavedByName, face.Face, _Optimizer):
         rate = tf.convert_to_tensor(self.learning_rate)
         now = self.now(tf.convert_to_tensor(self._iterations), rate, self.ema_momentum)
         step(self._place, layers, gradients, now)
-        # A micro-batch counts as well, and `step` takes it back: as in Keras 3.
+        # Counted for a micro-batch too, as Keras 3 does; `Place.when_last` takes that back.
         return self._iterations.assign_add(1)
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 def of(
     package: str, homes: Mapping[str, str], *, for_keras: Iterable[str] = (), modules: Iterable[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose names are imported on first use.
+    """`__getattr__` and `__dir__` for a package that imports its public names lazily, when they are first used.
 
     Args:
       package: its dotted name.

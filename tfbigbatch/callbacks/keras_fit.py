@@ -85,7 +85,7 @@ class Fit:
             model.compiled_metrics.build(outputs, labels)
 
     def begin_at(self, place: tuple[int, int] | None) -> None:
-        """Tells Keras the epoch and step to begin at; None afterwards, for another `fit` begins where it is told."""
+        """Sets the (epoch, step) at which Keras begins; None resets it, and a next `fit` begins at its own epoch."""
         if self._is_keras2:
             # The name is that of BackupAndRestore's state.
             there = types.SimpleNamespace(maybe_load_initial_counters_from_ckpt=lambda *_, **__: place)
@@ -94,10 +94,10 @@ class Fit:
             self.model._initial_epoch = place and place[0]
 
     def shift(self, first: int, steps: int) -> None:
-        """Of an epoch of so many steps the first ones are done: Keras 3, which counts the batches from 0, is told so.
+        """Tells Keras 3 how many of an epoch's steps are left after the first ones, which are done.
 
-        It would ask for as many as a whole epoch has: its step counts iterations, and draws seeds, even where there is
-        no batch.
+        It would otherwise ask for a whole epoch: its step counts iterations, and draws seeds, even where there is no
+        batch.
         """
         if self._is_keras2:
             return

@@ -20,9 +20,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import collective_ops
 
-from tfbigbatch.optimizers.groups import collective, group_means, wide
+from tfbigbatch.optimizers.groups import collective, group_means
 from tfbigbatch.optimizers.sharing import launchers, regrouped
-from tfbigbatch.optimizers.tensorflow import tensor_variable
+from tfbigbatch.optimizers.tensorflow import arithmetic_dtype, tensor_variable
 from tfbigbatch.optimizers.wrapper import Wrapper
 from tfbigbatch.optimizers.wrapper_arguments import AdasumArguments
 
@@ -105,7 +105,7 @@ class Adasum(AdasumArguments, Wrapper):
         weights = [tensor_variable(variable) for variable in variables]
 
         def values() -> _Tensors:
-            return [tf.cast(tf.identity(weight), wide(weight.dtype)) for weight in weights]
+            return [tf.cast(tf.identity(weight), arithmetic_dtype(weight)) for weight in weights]
 
         before = values()
         apply()
@@ -234,7 +234,7 @@ def _group_rows(rows: tf.Tensor, group_size: int) -> tf.Tensor:
     """[replicas, S] to [groups, S], the groups' means."""
     if group_size == 1:
         return rows
-    rows = tf.cast(rows, wide(rows.dtype))
+    rows = tf.cast(rows, arithmetic_dtype(rows))
     return tf.reduce_mean(tf.reshape(rows, [-1, group_size, rows.shape[-1]]), axis=1)
 
 
@@ -263,7 +263,7 @@ def combine(
     Returns:
       List of [size], float32 or wider.
     """
-    layers = [tf.cast(rows, wide(rows.dtype)) for rows in layers]
+    layers = [tf.cast(rows, arithmetic_dtype(rows)) for rows in layers]
     while (workers := layers[0].shape[0]) > 1:
         width = min(_LEAVES[dtype], 1 << (workers - 1).bit_length())
         trees, products = [], []

@@ -65,9 +65,9 @@ def hyper(
     return Hyperparameter(check, doc, default, kw_only, of_state, alias)  # type: ignore[return-value]
 
 
-def group(kind: type[Group], doc: str, *, default: Any, of_state: bool = False) -> Any:
-    """A field that holds a `Group`: of the type `Grouped[kind]`."""
-    return Hyperparameter(kind.check, kind.described(doc), default, True, of_state, None)
+def group(kind: type[Group], doc: str, *, default: Any) -> Any:
+    """A field that holds a `Group`: of the type `Grouped[kind]`. What the state depends on, its own fields say."""
+    return Hyperparameter(kind.check, kind.described(doc), default, kw_only=True, of_state=False, alias=None)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(hyper, group))

@@ -55,8 +55,9 @@ class Face(Rule):
             values["name"] = next(rules).__name__
         self.construct(learning_rate, **{name: values.pop(name) for name in _OF_KERAS if name in values})
         super().configure(values)
-        # As Keras keeps it; and a `step.Place`, by the backend.
+        # Keras' own attribute: a variable, a schedule or a function.
         self._learning_rate: Any
+        # The `step.Place` of the backend, which the subclass makes.
         self._place: Any = None
 
     def construct(self, learning_rate: Any, name: str | None, **of_keras: Any) -> None:

@@ -9,14 +9,10 @@ import tensorflow as tf
 from tensorflow.python.ops import collective_ops
 
 from tfbigbatch.optimizers.sharing import launchers, regrouped
+from tfbigbatch.optimizers.tensorflow import arithmetic_dtype
 
 # Collectives of groups of n have keys from n times this up; TensorFlow counts those of whole strategies from 1 up.
 _KEYS = 10_000
-
-
-def wide(dtype: tf.DType) -> tf.DType:
-    """The dtype of the arithmetic on values of `dtype`: float32, or float64 where they are."""
-    return tf.float64 if dtype == tf.float64 else tf.float32
 
 
 def means(strategy: tf.distribute.Strategy, values: Sequence[Any]) -> list[Any]:
@@ -52,7 +48,7 @@ def group_means(strategy: tf.distribute.Strategy, values: Sequence[Any], size: i
         own = [row[index] for row in rows]
         with tf.device(launcher._device):
             # The collectives do not support bfloat16.
-            wider = [tf.cast(value, wide(value.dtype)) for value in own]
+            wider = [tf.cast(value, arithmetic_dtype(value)) for value in own]
             sums = [collective(collective_ops.all_reduce_v2, launcher, value, size, key) for value in wider]
             by_device.append([tf.cast(each / size, value.dtype) for each, value in zip(sums, own)])
     return [regrouped(row) for row in zip(*by_device)]

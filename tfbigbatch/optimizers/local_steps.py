@@ -12,9 +12,9 @@ import tensorflow as tf
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
-from tfbigbatch.optimizers.groups import group_means, means, wide
+from tfbigbatch.optimizers.groups import group_means, means
 from tfbigbatch.optimizers.sharing import deal, launchers, regrouped
-from tfbigbatch.optimizers.tensorflow import tensor_variable
+from tfbigbatch.optimizers.tensorflow import arithmetic_dtype, tensor_variable
 from tfbigbatch.optimizers.wrapper import Wrapper
 from tfbigbatch.optimizers.wrapper_arguments import LocalStepsArguments
 
@@ -352,7 +352,7 @@ def _new_state(strategy: Any, variable: tf.Variable, name: str, zeros: tf.Tensor
     """A zero variable of each replica on the device of `variable`, and of its shape unless zeros are given."""
     with strategy.extended.colocate_vars_with(variable):
         return tf.Variable(
-            tf.zeros(variable.shape, wide(variable.dtype)) if zeros is None else zeros,
+            tf.zeros(variable.shape, arithmetic_dtype(variable)) if zeros is None else zeros,
             name=f"{name}/{variable.name.split(':')[0]}",
             trainable=False,
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,

@@ -251,7 +251,7 @@ def _wrapper(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         raise InputError(f"{' and '.join(asked)}: each decides what the replicas exchange. Set one of them to None.")
     [name] = asked
     value, (wrapper, kind) = arguments[name], _WRAPPERS[name]
+    fields = {field: each for field, each in kind.hyperparameters.items() if field != "optimizer"}
     if value is not True and not isinstance(value, Mapping):
-        fields = ", ".join(kind.hyperparameters)
-        raise InputError(f"{name}={value!r}: expected True, False, or a dictionary of some of {fields}.")
-    return wrapper, declared.checked(name, kind.hyperparameters, (), {} if value is True else value)
+        raise InputError(f"{name}={value!r}: expected True, False, or a dictionary of some of {', '.join(fields)}.")
+    return wrapper, declared.checked(name, fields, (), {} if value is True else value)

@@ -36,7 +36,7 @@ from tfbigbatch.optimizers.step import NewState, Place, Shapes, Transformed
 _LARGE = 2**16
 # The name that TensorFlow gives to resources without one: the resource lives as long as its handle.
 _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
-# (|w| before, |its change|) and so the statistics of a step: (trust ratio, these two); None where none are asked for.
+# The statistics of a layer's step, as `rule.LayerStatistics` has them; None where none are kept.
 _Row = tuple[Any, Any, Any] | None
 
 
@@ -53,7 +53,7 @@ def compiled_by_xla() -> bool:
     return False
 
 
-def arithmetic_dtype(variable: tf.Variable) -> tf.DType:
+def arithmetic_dtype(variable: tf.Variable | tf.Tensor) -> tf.DType:
     """The dtype of a step's arithmetic: bfloat16(0.999) is 1.0, and moments in bfloat16 would never change."""
     return tf.float64 if variable.dtype == tf.float64 else tf.float32
 
@@ -346,7 +346,7 @@ class OnReplicas(Place):
 
 
 class _OfStep:
-    """What the layers of one step share: Adam's scalars, and those that are updated in place on each device."""
+    """Shared by the layers of one step: the scalars of Adam's kernel, and the layers in flight on each device."""
 
     def __init__(self) -> None:
         self.scalars: dict[str, Any] | None = None

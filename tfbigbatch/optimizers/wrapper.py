@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.checkpointing import load_by_position
-from tfbigbatch.optimizers.declared import Declared, anything, hyper
 from tfbigbatch.optimizers.replica_state import ReplicaState
 from tfbigbatch.optimizers.tensorflow import tensor_variable
+from tfbigbatch.optimizers.wrapper_arguments import WrapperArguments
 
 SAVE_ALL = "Use callbacks.ExactResume, or save and restore what optimizer.checkpointing() gives beside the optimizer."
 _OF_REPLICAS = "of_replicas"
@@ -40,7 +40,7 @@ def without_overwritten(pairs: Iterable[_Pair]) -> tuple[list[_Pair], list[_Pair
     return [pair for pair, is_own in marked if not is_own], [pair for pair, is_own in marked if is_own]
 
 
-class Wrapper(Declared):
+class Wrapper(WrapperArguments):
     """An optimizer around another one, and what the replicas send each other before and after its step.
 
     Attributes:
@@ -48,10 +48,6 @@ class Wrapper(Declared):
       own_variables: the state beside the inner optimizer's.
       checkpointed: what a checkpoint has by these names, beside the inner optimizer's state.
     """
-
-    inner_optimizer: Any = hyper(
-        anything, "any optimizer of this Keras: ours or its own.", kw_only=False, alias="optimizer"
-    )
 
     # The Keras of these optimizers, and our module for the other.
     of_keras: ClassVar[Any]

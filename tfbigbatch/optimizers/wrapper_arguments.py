@@ -1,12 +1,22 @@
-"""The arguments of Adasum and LocalSteps beside the optimizer: without TensorFlow, for the checks of a config."""
+"""The arguments of Adasum and LocalSteps: without TensorFlow, for the checks of a config and for the reference."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from tfbigbatch.optimizers import declared
 from tfbigbatch.optimizers.declared import Declared, hyper
 
 
-class AdasumArguments(Declared):
+class WrapperArguments(Declared):
+    """Those of both."""
+
+    inner_optimizer: Any = hyper(
+        declared.anything, "any optimizer of this Keras: ours or its own.", kw_only=False, alias="optimizer"
+    )
+
+
+class AdasumArguments(WrapperArguments):
     """Those of `adasum.Adasum`."""
 
     combine: str | None = hyper(
@@ -25,7 +35,7 @@ class AdasumArguments(Declared):
     )
 
 
-class LocalStepsArguments(Declared):
+class LocalStepsArguments(WrapperArguments):
     """Those of `local_steps.LocalSteps`."""
 
     every: int = hyper(declared.count, "H, steps of a round.", kw_only=False)
