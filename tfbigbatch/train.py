@@ -27,10 +27,8 @@ from tfbigbatch.training.options import (
     check,
     no_heartbeat,
 )
-from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.utils import startup
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.signals import StopRequest
 from tfbigbatch.utils.startup import StartTimings
 
 __all__ = ["MODES", "run", "run_on_made_up_data"]
@@ -64,7 +62,7 @@ def run(
       extend: train a finished run for longer: `config` has another, longer duration.
       init_from: first weights of a new run, from a run, its `best`, a checkpoint or a file; `runs.initial_weights`.
       mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
-      callbacks: Keras callbacks, beside those of the experiment's `get_callbacks`; see `training.callbacks.own`.
+      callbacks: Keras callbacks, beside those of the experiment's `get_callbacks`; see `training.user_callbacks`.
       timings: of the process's start, which the trainer completes; None for those of this call.
       strategy_name, tpu, profile_steps, use_fake_data, stop_after, mlperf_log, heartbeat, watch_preemption:
         see `training.options.RunOptions`.
@@ -110,14 +108,10 @@ def run(
         startup.import_tensorflow()
         listed = experiment.callbacks_of(config, model_dir)
         options = dataclasses.replace(options, callbacks=[*listed, *callbacks])
-        rollbacks = Rollbacks(model_dir, config)
-        while True:
-            try:
-                return _run(options, directory, rollbacks)
-            except RollBack:
-                # As after a kill: everything is built again, and resumes from the last good checkpoint.
-                options = dataclasses.replace(options, timings=StartTimings())
-                directory = check(options)
+        # Here, so that `tfbigbatch train --help` does without TensorFlow.
+        from tfbigbatch.training import loop
+
+        return loop.train(options, directory) if options.trains else loop.evaluate(options, directory)
 
 
 def _writing(options: RunOptions) -> contextlib.AbstractContextManager[None]:
@@ -125,31 +119,6 @@ def _writing(options: RunOptions) -> contextlib.AbstractContextManager[None]:
     if not options.trains or not tf_config.is_first(options.strategy_name, options.tpu):
         return contextlib.nullcontext()
     return writing(options.model_dir)
-
-
-def _run(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> dict[str, Any]:
-    """One attempt of `run`, until it ends or diverges."""
-    timings = options.timings
-    # Here, so that `tfbigbatch train --help` does without TensorFlow.
-    from tfbigbatch.training import setup
-    from tfbigbatch.training.trainer import Trainer
-
-    timings.mark("tensorflow")
-    machine = setup.prepare_machine(options, directory)
-    timings.mark("devices")
-    stop_request = StopRequest()
-    # In one process a signal ends the preparation at once; the workers of a cluster wait for each other and stop
-    # together.
-    with stop_request.handling() if machine.is_multi_worker and options.trains else contextlib.nullcontext():
-        plan = setup.make_plan(options, machine, directory, rollbacks)
-        timings.mark("data")
-        model = setup.build_model(options, machine, directory, plan)
-        timings.mark("model")
-        # Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the rows of metrics.
-        start = setup.resume(options, machine, directory, model)
-        timings.mark("model" if start.is_new else "checkpoint")
-        trainer = Trainer(options, machine, directory, plan, model, start, rollbacks, stop_request)
-        return trainer.train() if options.trains else trainer.evaluate()
 
 
 def _say_finished(directory: Directory, split: str) -> dict[str, Any]:

@@ -23,28 +23,40 @@ class AtSteps(Callback):
     # Lets tf_keras pass tensors, so that it does not wait for the device.
     _supports_tf_logs = True
 
+    steps_left: float = 0
+    """Optimizer steps, or batches, until it is to be called again."""
+
+    def begin(self, model: Any) -> None:
+        """Begins a training of a compiled model, at the step that its optimizer is at."""
+        self.set_model(model)
+        self.on_train_begin()
+
+    def after_steps(self, count: int) -> None:
+        """Called after so many batches, at most `steps_left` of them where it is to measure at its very step."""
+        # A batch makes at most one step: before that, reading the counter would only wait for the device.
+        self.steps_left -= count
+        if self.steps_left > 0:
+            return
+        step = self._current_step()
+        if step >= self._due and self._can_measure(step):
+            self._measure(step)
+            self._due = self._next_measurement(step)
+        self.steps_left = self._batches_until_due(step)
+
     def on_train_begin(self, logs: Any = None) -> None:
         # Loss scaling and Adasum wrap the optimizer that counts.
         self._optimizer = innermost(self.model.optimizer)
         self._batch = -1
         step = self._current_step()
         self._due = self._next_measurement(step)
-        self._batches_left = self._batches_until_due(step)
+        self.steps_left = self._batches_until_due(step)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._batch = -1
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        # A batch makes at most one step: before that, reading the counter would only wait for the device.
-        self._batches_left -= batch - self._batch
-        self._batch = batch
-        if self._batches_left > 0:
-            return
-        step = self._current_step()
-        if step >= self._due and self._can_measure(step):
-            self._measure(step)
-            self._due = self._next_measurement(step)
-        self._batches_left = self._batches_until_due(step)
+        count, self._batch = batch - self._batch, batch
+        self.after_steps(count)
 
     def _next_measurement(self, step: int) -> float:
         """The first step after `step` to measure at; infinity for none."""

@@ -53,7 +53,6 @@ def compiled_model(
         optimizer=_optimizer({**optimizer_fields(config), **plan.scaled.optimizer}, learning_rate),
         loss=task.loss(),
         weighted_metrics=task.metrics(),
-        steps_per_execution=config.steps_per_execution,
         jit_compile=jit_compile,
     )
     # A variable that is created in the first step would cause a second trace.

@@ -8,80 +8,83 @@ weights they are of other weights altogether.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch.instruments import time_constants
 from tfbigbatch.instruments.probe.model import changeable, tensor_variable, untouched
-from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import input_pipelines, local_steps
-from tfbigbatch.training.input_pipelines import KeptBatches
-from tfbigbatch.training.options import Heartbeat
+from tfbigbatch.training.options import Heartbeat, no_heartbeat
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.train_step import TrainingModel
 
 
-def evaluate(
-    model: TrainingModel,
-    task: Task,
-    held_out: Any,
-    batches: tf.data.Dataset | KeptBatches,
-    steps: int,
-    *,
-    prepare: Callable[[], object] | None = None,
-    on_texts: Callable[[list[str]], None] | None = None,
-    callbacks: Sequence[tf_keras.callbacks.Callback] = (),
-) -> dict[str, float]:
-    """The metrics, or the scores of a task with `has_scores`, by name.
+class Evaluator:
+    """Evaluates a network on the held-out split of a phase, whose input pipeline is built once.
+
+    The network has the moving averages of its weights meanwhile, where it keeps them. Where the task has scores, the
+    outputs of all examples are gathered, and the metrics are computed only with `metrics_with_scores`.
 
     Args:
-      model: compiled; it is evaluated with the moving averages of its weights, where it keeps them.
-      task: where it has scores, the outputs of all examples are gathered, and the metrics are computed only with
-        `metrics_with_scores`.
-      held_out: the held-out split; its `len` is the number of its examples, for a task with scores.
-      batches, steps: the split's batches, every example once and then padding, and their number. Those that are kept
-        in memory are evaluated without Keras' `evaluate`, which makes an iterator each time; to the same bits.
-      prepare: called first, when the network has the weights that are evaluated.
-      on_texts: called with the task's `texts` of the outputs, where it has them.
-      callbacks: of Keras' `evaluate` and `predict`.
-
-    Raises:
-      ValueError: a check of the task failed.
+      model: compiled.
+      phase: whose held-out split is read: every example once, and then padding.
+      strategy: of the replicas.
+      fresh_statistics: whether the statistics of batch normalisation are computed anew before.
+      heartbeat: called after each batch of these.
     """
-    results: dict[str, float] = {}
-    with local_steps.common_weights(model.optimizer), model.evaluated_weights():
-        if prepare is not None:
-            prepare()
-        if not task.has_scores or task.metrics_with_scores:
-            results = _metrics(model, batches, steps, callbacks)
+
+    def __init__(
+        self,
+        model: TrainingModel,
+        phase: Phase,
+        strategy: tf.distribute.Strategy,
+        *,
+        fresh_statistics: bool = False,
+        heartbeat: Heartbeat = no_heartbeat,
+    ) -> None:
+        self.phase = phase
+        self._model = model
+        self._strategy = strategy
+        self._batches = phase.evaluation_set(strategy)
+        self._fresh = FreshStatistics(model, phase, strategy, heartbeat) if fresh_statistics else None
+
+    def __call__(
+        self, after_batch: Callable[[int], None], on_texts: Callable[[list[str]], None] | None = None
+    ) -> dict[str, float]:
+        """The metrics, or the scores of a task with `has_scores`, by name.
+
+        Args:
+          after_batch: called before the first batch with 0, and after each with their number.
+          on_texts: called with the task's `texts` of the outputs, where it has them.
+
+        Raises:
+          ValueError: a check of the task failed.
+        """
+        task, held_out, steps = self.phase.task, self.phase.held_out, self.phase.evaluation_steps
+        results: dict[str, float] = {}
+        with local_steps.common_weights(self._model.optimizer), self._model.evaluated_weights():
+            if self._fresh:
+                self._fresh.recompute()
+            if not task.has_scores or task.metrics_with_scores:
+                results = self._model.evaluate_batches(self._read(steps), after_batch)
+            if task.has_scores:
+                outputs = self._model.predict_batches(self._read(steps), after_batch)
         if task.has_scores:
-            read = batches.batches if isinstance(batches, KeptBatches) else batches
-            outputs = model.predict(read, steps=steps, verbose=0, callbacks=list(callbacks))
-    if task.has_scores:
-        outputs = tf.nest.map_structure(lambda array: np.asarray(array)[: len(held_out)], outputs)
-        outputs = task.in_order(held_out, outputs)
-        results = {**results, **task.scores(held_out, outputs)}
-        texts = task.texts(outputs)
-        if on_texts is not None and texts is not None:
-            on_texts(texts)
-    for check in task.checks:
-        check()
-    return results
+            outputs = tf.nest.map_structure(lambda array: array[: len(held_out)], outputs)
+            outputs = task.in_order(held_out, outputs)
+            results = {**results, **task.scores(held_out, outputs)}
+            texts = task.texts(outputs)
+            if on_texts is not None and texts is not None:
+                on_texts(texts)
+        for check in task.checks:
+            check()
+        return results
 
-
-def _metrics(
-    model: TrainingModel,
-    batches: tf.data.Dataset | KeptBatches,
-    steps: int,
-    callbacks: Sequence[tf_keras.callbacks.Callback],
-) -> dict[str, float]:
-    if isinstance(batches, KeptBatches):
-        return model.evaluate_kept(batches, callbacks)
-    return model.evaluate(batches, steps=steps, verbose=0, return_dict=True, callbacks=list(callbacks))
+    def _read(self, steps: int) -> Iterator[Any]:
+        return itertools.islice(iter(self._batches), steps)
 
 
 MOST_BATCHES = 200

@@ -21,7 +21,7 @@ _KEPT_BYTES = 64 * 2**20
 def distribute(
     strategy: tf.distribute.Strategy, batches_of: Callable[[tf.distribute.InputContext], tf.data.Dataset]
 ) -> tf.distribute.DistributedDataset:
-    """The distributed dataset of a pipeline, for `fit`, `evaluate` and `for`.
+    """The distributed dataset of a pipeline.
 
     Args:
       strategy: of the replicas.
@@ -133,7 +133,7 @@ def merged(batches: tf.data.Dataset, count: int, replicas: int) -> tf.data.Datas
 
 
 class _OnHost(tf.distribute.DistributedDataset):
-    """A pipeline on the host, which Keras accepts as a distributed dataset."""
+    """A pipeline on the host, as a distributed dataset."""
 
     def __init__(self, batches: tf.data.Dataset | tf.distribute.DistributedDataset) -> None:
         self._batches = batches
@@ -144,23 +144,6 @@ class _OnHost(tf.distribute.DistributedDataset):
     @property
     def element_spec(self) -> Any:
         return self._batches.element_spec
-
-
-class Continued(_OnHost):
-    """A distributed dataset with one iterator: each call of `fit` reads on where the one before ended.
-
-    A pipeline for each call would be traced for each, which takes as long as several steps of a small network.
-
-    Args:
-      batches: the distributed dataset.
-    """
-
-    _iterator: Iterator[Any] | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        if self._iterator is None:
-            self._iterator = super().__iter__()
-        return self._iterator
 
 
 # One batch in so many is timed: a reading of the clock takes 0.1 ms of a step. A prime, since waits come in periods.

@@ -8,7 +8,6 @@ from typing import Any
 
 import ml_collections
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch import instruments
 from tfbigbatch.errors import InputError
@@ -23,7 +22,7 @@ NAMES = ("noise_scale", "sharpness", "layers")
 
 
 class RunInstruments:
-    """The instruments that a config enables; each is a callback of tf_keras.
+    """The instruments that a config enables.
 
     Create it after the model, before its first step and before anything is restored: it sets the model's
     `step_gradients` where an instrument reads them.
@@ -36,7 +35,7 @@ class RunInstruments:
       model_dir: the run directory; histograms are written to instruments/ in it.
 
     Attributes:
-      callbacks: list, for `fit`.
+      instruments: list, in the order of the calls.
     """
 
     def __init__(
@@ -57,17 +56,17 @@ class RunInstruments:
                 count = len(model.network.trainable_variables)
                 self._step_gradients = model.step_gradients = instruments.StepGradients(count, noise=in_steps)
         self._noise: Any = None
-        self.callbacks: list[tf_keras.callbacks.Callback] = []
+        self.instruments: list[instruments.Instrument] = []
         if noise.enabled:
             source = {"step_gradients": self._step_gradients} if in_steps else {"probe": self._fresh_probe}
             self._noise = instruments.GradientNoiseScale(
                 **source, smoothing=noise.smoothing, **self._common("noise_scale")
             )
-            self.callbacks.append(self._noise)
+            self.instruments.append(self._noise)
         if sharpness.enabled:
             options = {name: sharpness[name] for name in ("eigenvalues", "iterations", "trace_samples", "radius")}
             found = instruments.Sharpness(probe=self._probe(), seed=config.seed, **options, **self._common("sharpness"))
-            self.callbacks.append(found)
+            self.instruments.append(found)
         if layers.enabled:
             found = instruments.LayerStatistics(
                 step_gradients=self._step_gradients,
@@ -75,7 +74,7 @@ class RunInstruments:
                 spectrum=layers.spectrum,
                 **self._common("layers"),
             )
-            self.callbacks.append(found)
+            self.instruments.append(found)
 
     def checkpoint_part(self) -> CheckpointPart:
         """The averages in a checkpoint, so that a resumed run continues them."""

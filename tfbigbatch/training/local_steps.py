@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import ml_collections
-import tf_keras
 
 from tfbigbatch import keras2
 from tfbigbatch.errors import InputError
 from tfbigbatch.schedules import to_steps
-from tfbigbatch.training.callbacks.base import StepCallback
 from tfbigbatch.training.phases import Phase
 
 
@@ -21,29 +19,10 @@ def common_weights(optimizer: Any) -> contextlib.AbstractContextManager[None]:
     return optimizer.common_weights() if isinstance(optimizer, keras2.LocalSteps) else contextlib.nullcontext()
 
 
-class SynchronizeAtEnd(StepCallback):
-    """Combines the replicas' changes at the end of `fit`'s epoch that reaches the last step.
-
-    Args:
-      optimizer: with local steps.
-      last_step: of the run.
-    """
-
-    def __init__(self, optimizer: keras2.LocalSteps, last_step: int) -> None:
-        super().__init__()
-        self._optimizer = optimizer
-        self._last_step = last_step
-        # The trainer calls `fit` for parts of the run.
-        optimizer.synchronizes_after_fit = False
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self.step == self._last_step:
-            self._optimizer.synchronize()
-
-
-def callbacks(optimizer: Any, last_step: int) -> list[tf_keras.callbacks.Callback]:
-    """[SynchronizeAtEnd] for an optimizer with local steps, to be called before what evaluates and saves."""
-    return [SynchronizeAtEnd(optimizer, last_step)] if isinstance(optimizer, keras2.LocalSteps) else []
+def synchronize(optimizer: Any) -> None:
+    """Combines the replicas' changes, at the end of a run with local steps; nothing with another optimizer."""
+    if isinstance(optimizer, keras2.LocalSteps):
+        optimizer.synchronize()
 
 
 def check(config: ml_collections.ConfigDict, phases: Sequence[Phase]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,20 @@ from tfbigbatch.training import input_pipelines
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.plan import Plan, plan_of, stage_plan
 from tfbigbatch.utils import arguments
+
+# Of an interval in steps: those of a batch ramp are fractions, whose multiples must not be missed by rounding.
+ROUNDING = 1e-9
+
+
+EVENTS = ("log", "evaluate", "save")
+"""What may be due after a step: a row of the training, an evaluation, a checkpoint."""
+
+
+def crosses(before: int, step: int, every: float, offset: float = 0) -> bool:
+    """True if a multiple of `every` lies in (before + offset, step + offset]; False where `every` is 0."""
+    if every <= 0:
+        return False
+    return math.floor((step + offset) / every + ROUNDING) > math.floor((before + offset) / every + ROUNDING)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +85,40 @@ class Phase:
     def evaluation_steps(self) -> int:
         """Batches that hold every held-out example once."""
         return self.held_out.evaluation_steps(self.plan.evaluation_batch_size)
+
+    def is_due(self, event: str, step: int) -> bool:
+        """True if an event comes after `step`.
+
+        Args:
+          event: 'log', a row of the training; 'evaluate'; or 'save', a checkpoint.
+          step: steps done.
+        """
+        if step == self.last_step and (event == "save" or event == "evaluate" and self.is_last):
+            return True
+        every, offset = self._interval(event)
+        return crosses(step - 1, step, every, offset)
+
+    def steps_to_next_event(self, step: int) -> int:
+        """Steps from `step` to the next row, evaluation or checkpoint, or to the phase's end."""
+        ends = [self.last_step]
+        for event in ("log", "evaluate", "save"):
+            every, offset = self._interval(event)
+            if every > 0:
+                end = max(step + 1, math.floor((math.floor((step + offset) / every + ROUNDING) + 1) * every - offset))
+                while not crosses(step, end, every, offset):
+                    end += 1
+                ends.append(end)
+        return min(ends) - step
+
+    def _interval(self, event: str) -> tuple[float, float]:
+        """(steps between two events, steps to add to one before their multiples are counted)."""
+        plan = self.plan
+        of_event = {
+            "log": (plan.log_every, 0.0),
+            "evaluate": (plan.evaluate_every, self.offset),
+            "save": (plan.checkpoint_every, self.offset),
+        }
+        return of_event[event]
 
     def evaluation_set(
         self, strategy: tf.distribute.Strategy

@@ -1,9 +1,8 @@
-"""The batch arithmetic of a run: steps, intervals, recipe, and the calls of `fit` that they divide it into."""
+"""The batch arithmetic of a run: steps, intervals and recipe."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 
 import ml_collections
@@ -14,9 +13,6 @@ from tfbigbatch.scaling import BatchRamp, Recipe
 from tfbigbatch.scaling.batch_ramp import Stage
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.schedules.durations import parsed
-
-# Of the steps of intervals that are fractions of steps.
-_ROUNDING = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,40 +171,3 @@ def stage_plan(
             f"{stage.steps:,} steps, learning rate x{stage.factor:.4g}",
         ),
     )
-
-
-def fit_segments(
-    first_step: int, last_step: int, periods: Sequence[float], offset: float = 0
-) -> list[tuple[int, int, int]]:
-    """Calls of `fit` whose epochs end at every multiple of each period, and at the last step.
-
-    An 'epoch' of `fit` is the interval between two evaluations or checkpoints. Neighbouring
-    intervals of equal length share one call.
-
-    Args:
-      first_step, last_step: the steps [first_step, last_step) that are left.
-      periods: steps between evaluations, between checkpoints, ...; 0 means only at the end.
-      offset: the multiples are of step + offset.
-
-    Returns:
-      List of (first step, steps_per_epoch, epochs).
-    """
-    ends = {last_step} if last_step > first_step else set()
-    for period in periods:
-        if period > 0:
-            ends.update(
-                end
-                for count in range(int((first_step + offset) / period), int((last_step + offset) / period) + 1)
-                if first_step < (end := math.ceil(count * period - offset - _ROUNDING)) < last_step
-            )
-    segments: list[tuple[int, int, int]] = []
-    start = first_step
-    for end in sorted(ends):
-        length = end - start
-        if segments and segments[-1][1] == length:
-            first, _, epochs = segments[-1]
-            segments[-1] = (first, length, epochs + 1)
-        else:
-            segments.append((start, length, 1))
-        start = end
-    return segments

@@ -5,31 +5,34 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_collections
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch import scaling, tasks
+from tfbigbatch import experiment, scaling, tasks
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.files import record
+from tfbigbatch.instruments.instrument import AtSteps
 from tfbigbatch.runs import checkpoint_files, initial_weights
 from tfbigbatch.runs.goodput import Goodput
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED
+from tfbigbatch.runs.stored_run import extended
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import local_steps, mlperf
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import precision as precisions
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.build import compiled_model
-from tfbigbatch.training.callbacks.logs import MetricsLog
 from tfbigbatch.training.checkpoint_parts import replica_statistics
 from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
-from tfbigbatch.training.evaluate import warning_lines
+from tfbigbatch.training.evaluate import keras_model, warning_lines
 from tfbigbatch.training.instruments import RunInstruments, check_instruments
+from tfbigbatch.training.log_rows import MetricsLog
 from tfbigbatch.training.mlperf import MLPerfLog
 from tfbigbatch.training.options import Directory, RunOptions
 from tfbigbatch.training.phases import Phase
@@ -137,6 +140,10 @@ class RunPlan:
         """Steps of the whole run."""
         return self.phases[-1].last_step
 
+    def phases_left(self, step: int) -> list[Phase]:
+        """The phases with steps after `step` that this process makes."""
+        return [phase for phase in self.phases if phase.first_step < self.last_step and phase.last_step > step]
+
     def is_enough(self, metrics: dict[str, float]) -> bool:
         """True if an evaluation reached the target that ends the run."""
         return bool(self.stop_at_target) and self.target.reaches(metrics[self.target.name], self.stop_at_target)
@@ -191,15 +198,22 @@ class RunModel:
 
     Attributes:
       keras: the compiled Keras model, with its optimizer built.
+      network: the model as its user made it, which callbacks of the user get.
       log: of the run's metrics.
-      date: the callback DATE, or None.
-      instruments: those that the config enables.
+      date: DATE, or None.
+      run_instruments: those that the config enables.
     """
 
     keras: TrainingModel
+    network: Any
     log: MetricsLog
-    date: tf_keras.callbacks.Callback | None
-    instruments: RunInstruments
+    date: scaling.DATE | None
+    run_instruments: RunInstruments
+
+    @property
+    def instruments(self) -> list[AtSteps]:
+        """What measures between two steps, in the order of the calls."""
+        return [*([self.date] if self.date else []), *self.run_instruments.instruments]
 
 
 def build_model(options: RunOptions, machine: Machine, directory: Directory, plan: RunPlan) -> RunModel:
@@ -221,10 +235,22 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     log = MetricsLog(directory.files)
     write = functools.partial(log.write, "train")
     date = _date(options.config, plan, write) if options.config.date.enabled else None
-    return RunModel(keras, log, date, RunInstruments(options.config, keras, plan.task, write, options.model_dir))
+    observed = RunInstruments(options.config, keras, plan.task, write, options.model_dir)
+    return RunModel(keras, _with_optimizer(keras_model(keras), keras.optimizer), log, date, observed)
 
 
-def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> tf_keras.callbacks.Callback:
+@tf.__internal__.tracking.no_automatic_dependency_tracking
+def _with_optimizer(network: Any, optimizer: Any) -> Any:
+    """The network with the run's optimizer as its attribute, which callbacks read; kept out of checkpoints."""
+    if isinstance(network, tf_keras.Model):
+        network.optimizer = optimizer
+    else:
+        # Keras 3 would track it.
+        object.__setattr__(network, "optimizer", optimizer)
+    return network
+
+
+def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> scaling.DATE:
     """The callback DATE, on a probe of the run's first training examples."""
     fields = config.date.to_dict()
     micro_batch_size, micro_batches = fields.pop("micro_batch_size"), fields.pop("micro_batches")
@@ -266,13 +292,13 @@ class Start:
 def resume(options: RunOptions, machine: Machine, directory: Directory, model: RunModel) -> Start:
     """Restores the newest whole checkpoint: weights, optimizer, random generators and the step.
 
-    The position in the data and the rows of metrics follow from the step; see `trainer.Trainer`.
+    The position in the data and the rows of metrics follow from the step; see `loop`.
 
     Raises:
       ValueError: no checkpoint can be used.
     """
     worker = None if machine.is_chief else f".worker-{machine.strategy.cluster_resolver.task_id}"
-    parts = [*model.keras.checkpoint_parts(), model.instruments.checkpoint_part()]
+    parts = [*model.keras.checkpoint_parts(), model.run_instruments.checkpoint_part()]
     if model.date is not None:
         parts.append(CheckpointPart({"date": model.date.state}))
     parts += replica_statistics(machine.strategy, model.keras.network.weights)
@@ -315,3 +341,57 @@ def _lost_steps(step: int | None, reached: int, checkpoint_every: str) -> list[s
     if lost > 0:
         found.append(f"           a shorter checkpoint_every than {checkpoint_every!r} loses less")
     return found
+
+
+# ---- 5. The run directory --------------------------------------------------------------------
+
+
+def open_directory(
+    options: RunOptions, machine: Machine, directory: Directory, plan: RunPlan, model: RunModel, start: Start
+) -> None:
+    """Creates what is missing of the run directory, and starts the logs at the resumed step."""
+    config, files, task = options.config, directory.files, plan.task
+    devices = [device.name for device in tf.config.list_logical_devices()]
+    more = {"data_dir": options.data_dir and os.path.abspath(options.data_dir)}
+    described: dict[str, Any] = {"signature": task.score_signature} if task.score_signature else {}
+    if task.network_facts:
+        # With them a run directory is enough to build the network.
+        described["network_facts"] = dict(task.network_facts)
+    if config.mixed_precision == experiment.AUTO:
+        described["mixed_precision"] = machine.precision.name
+    files.open(config.to_dict(), devices, {**described, **more, "init_from": directory.init_from})
+    if directory.content is not None:
+        _update_config(options, directory, directory.content, more)
+    files.keep({**task.run_files, **experiment.copy_of(config)})
+    if machine.is_chief and not options.use_fake_data:
+        record(config, options.model_dir)
+    if directory.init_from and start.is_new:
+        # The run then needs the other one no more.
+        start.checkpoints.save(0)
+    model.log.resume(start.step)
+    if plan.mlperf:
+        first = plan.phases[0]
+        plan.mlperf.start(
+            mlperf.settings(config, first.plan.scaled, first.task, first.held_out, machine.replicas),
+            step=start.step,
+            steps_in_epoch=first.examples_in_epoch / config.batch_size,
+            evaluate_every=int(first.plan.evaluate_every),
+            evaluates=owes_evaluation(run_phases.at_step(plan.phases, start.step - 1), model.log, start.step),
+        )
+
+
+def _update_config(
+    options: RunOptions, directory: Directory, content: Mapping[str, Any], more: Mapping[str, Any]
+) -> None:
+    """Writes into config.json what may change on resume: a longer duration, and the folder of the data."""
+    if directory.extension:
+        content = extended(content, directory.extension, options.config.duration)
+    if more["data_dir"]:
+        content = {**content, **more}
+    if content != directory.content:
+        directory.files.update(content)
+
+
+def owes_evaluation(phase: Phase, log: MetricsLog, step: int) -> bool:
+    """True if `step` should have been evaluated and was not: the run was stopped during the evaluation."""
+    return step > 0 and phase.is_due("evaluate", step) and not log.has("eval", step)

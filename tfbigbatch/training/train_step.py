@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -15,7 +16,6 @@ from tfbigbatch.optimizers.accumulation import accumulate_gradients
 from tfbigbatch.training.checkpoint_parts import WeightAverages
 from tfbigbatch.training.checkpoints import CheckpointPart
 from tfbigbatch.training.input_pipelines import InputWait
-from tfbigbatch.utils.startup import StartTimings
 
 Tensors = Any
 """A tensor, or a nest of tensors."""
@@ -39,17 +39,11 @@ class TrainingModel(tf_keras.Model):
         without its padding, for metrics that are wrong under a mask; None to pass the mask as their weights.
 
     Attributes:
-      timings: None, or those of the run's start: the first call of `fit` traces, and adds its seconds.
       input_wait: None, or what measures the time in which training steps wait for batches; set it before `fit`.
       step_gradients: None, or an `instruments.StepGradients` that receives the gradients of every step; set it before
         `fit`. The weights do not depend on it.
       averages: None, or the moving averages of the weights, which evaluations have in their place.
     """
-
-    # Of tf_keras.Model, which has no types: functions of an iterator, or None.
-    train_function: Any
-    train_tf_function: Any
-    test_function: Any
 
     def __init__(
         self,
@@ -68,65 +62,46 @@ class TrainingModel(tf_keras.Model):
         self._predictions = predictions
         self._real_examples = real_examples
         self.step_gradients: StepGradients | None = None
-        self.timings: StartTimings | None = None
         self.input_wait: InputWait | None = None
         self.averages: WeightAverages | None = None
         # Each replica returns metrics that are already reduced; Keras' default would sum them over workers.
         self.distribute_reduction_method = "first"
 
-    def accumulate(self, accumulation_steps: int) -> None:
-        """Changes the micro-batches of a step, from the next call of `fit` on."""
-        if accumulation_steps != self.accumulation_steps:
-            self.accumulation_steps = accumulation_steps
-            # Keras keeps the traced step.
-            self.train_function = self.train_tf_function = None
+    def compiled_steps(self, accumulation_steps: int) -> CompiledSteps:
+        """A traced function of an iterator that makes some steps, with so many micro-batches in each."""
+        self.accumulation_steps = accumulation_steps
+        return CompiledSteps(self)
 
-    def make_train_function(self, force: bool = False) -> Any:
-        """Keras' function of an iterator that makes `steps_per_execution` steps; its loop is traced once."""
-        if self.train_function is None or force:
-            super().make_train_function(force)
-            if self._loops():
-                results = functools.partial(self._results, training=True)
-                self.train_function = self.train_tf_function = self._loop(self._train, results, self._next)
-            elif self.input_wait is not None and self.train_tf_function is not None:
-                self.train_function = self.train_tf_function = self._single_step()
-            if self.timings is not None and not self.timings.is_complete and self.train_tf_function is not None:
-                self.train_function = self._timed(self.train_tf_function, self.timings)
-        return self.train_function
-
-    def make_test_function(self, force: bool = False) -> Any:
-        """Keras' function of an iterator that evaluates `steps_per_execution` batches; its loop is traced once."""
-        if self.test_function is None or force:
-            super().make_test_function(force)
-            if self._loops():
-                self.test_function = self._loop(self._test, functools.partial(self._results, training=False), next)
-        return self.test_function
-
-    def evaluate_kept(
-        self, batches: Iterable[Tensors], callbacks: Sequence[tf_keras.callbacks.Callback] = ()
-    ) -> dict[str, float]:
-        """The metrics by name, as Keras' `evaluate` of a dataset of these batches; it saves the iterator.
-
-        Args:
-          batches: as the dataset's iterator returns them under the strategy, one at least.
-          callbacks: of Keras' `evaluate`; those of a batch get no logs.
-        """
+    def evaluate_batches(self, batches: Iterable[Tensors], after_batch: Callable[[int], None]) -> dict[str, float]:
+        """The metrics by name over batches, one at least; `after_batch` gets the number of those done."""
         results: dict[str, tf.Tensor] = {}
         with self.distribute_strategy.scope():
-            for callback in callbacks:
-                callback.set_model(self)
-                callback.on_test_begin()
             self.reset_metrics()
-            for number, batch in enumerate(batches):
-                for callback in callbacks:
-                    callback.on_test_batch_begin(number)
+            after_batch(0)
+            for number, batch in enumerate(batches, start=1):
                 results = self._test_batch(batch)
-                for callback in callbacks:
-                    callback.on_test_batch_end(number)
+                after_batch(number)
             found = {name: float(value) for name, value in results.items()}
-            for callback in callbacks:
-                callback.on_test_end(found)
+            # The training counts into the same metrics.
+            self.reset_metrics()
         return found
+
+    def predict_batches(self, batches: Iterable[Tensors], after_batch: Callable[[int], None]) -> Any:
+        """The predictions of all examples as NumPy arrays, in the order of the batches."""
+        found: list[list[np.ndarray]] = []
+        structure: Any = None
+        with self.distribute_strategy.scope():
+            after_batch(0)
+            for number, batch in enumerate(batches, start=1):
+                structure = self._predict_batch(batch)
+                local = map(self.distribute_strategy.experimental_local_results, tf.nest.flatten(structure))
+                found.append([np.concatenate([np.asarray(each) for each in parts]) for parts in local])
+                after_batch(number)
+        return tf.nest.pack_sequence_as(structure, [np.concatenate(parts) for parts in zip(*found)])
+
+    @functools.cached_property
+    def _predict_batch(self) -> Callable[[Tensors], Any]:
+        return tf.function(lambda batch: self.distribute_strategy.run(self.predict_step, args=(batch,)))
 
     @functools.cached_property
     def _test_batch(self) -> Callable[[Tensors], dict[str, tf.Tensor]]:
@@ -139,63 +114,11 @@ class TrainingModel(tf_keras.Model):
 
         return evaluated
 
-    def _loops(self) -> bool:
-        """Whether Keras makes several steps in a call of a traced function, in this process."""
-        steps = 1 if self._steps_per_execution is None else int(self._steps_per_execution.numpy())
-        return steps > 1 and not (self.run_eagerly or self._cluster_coordinator)
-
-    def _loop(
-        self,
-        step: Callable[[Tensors], None],
-        results: Callable[[], dict[str, tf.Tensor]],
-        next_batch: Callable[[Any], Tensors],
-    ) -> Callable[[Any], dict[str, tf.Tensor]]:
-        """A traced function of an iterator: several steps in each replica, then the metrics.
-
-        Keras reads the metrics within the loop. TensorFlow does not know their shapes then, and traces a step to find
-        them, before it traces it for the loop.
-        """
-        step = tf.function(step, jit_compile=True, reduce_retracing=True) if self.jit_compile else step
-
-        @tf.function(reduce_retracing=True)
-        def steps(iterator: Any) -> dict[str, tf.Tensor]:
-            for _ in tf.range(self._steps_per_execution):
-                self.distribute_strategy.run(step, args=(next_batch(iterator),))
-            of_replicas = self.distribute_strategy.run(results)
-            return tf.nest.map_structure(self._of_first_replica, of_replicas)
-
-        return steps
-
-    def _single_step(self) -> Callable[[Any], dict[str, tf.Tensor]]:
-        """A traced function of an iterator: one step in each replica, as Keras makes it, with the batch of `_next`."""
-
-        def in_replica(data: Tensors) -> dict[str, tf.Tensor]:
-            results = self.train_step(data)
-            self._train_counter.assign_add(1)
-            return results
-
-        step = tf.function(in_replica, jit_compile=True, reduce_retracing=True) if self.jit_compile else in_replica
-
-        @tf.function(reduce_retracing=True)
-        def single_step(iterator: Any) -> dict[str, tf.Tensor]:
-            of_replicas = self.distribute_strategy.run(step, args=(self._next(iterator),))
-            return tf.nest.map_structure(self._of_first_replica, of_replicas)
-
-        return single_step
-
     def _next(self, iterator: Any) -> Tensors:
         return next(iterator) if self.input_wait is None else self.input_wait.next(iterator)
 
     def _of_first_replica(self, value: Any) -> tf.Tensor:
         return self.distribute_strategy.experimental_local_results(value)[0]
-
-    def _train(self, data: Tensors) -> None:
-        self.train_step(data)
-        self._train_counter.assign_add(1)
-
-    def _test(self, data: Tensors) -> None:
-        self.test_step(data)
-        self._test_counter.assign_add(1)
 
     def _results(self, training: bool) -> dict[str, tf.Tensor]:
         """The metrics that a step of training or of evaluation updates, by name."""
@@ -204,20 +127,6 @@ class TrainingModel(tf_keras.Model):
         else:
             metrics = self.metrics if self.metrics_in_training else self.compiled_loss.metrics
         return {metric.name: metric.result() for metric in metrics}
-
-    @staticmethod
-    def _timed(function: Any, timings: StartTimings) -> Callable[[Any], dict[str, tf.Tensor]]:
-        """A function that is traced before its first call, so that both have their seconds in `timings`."""
-
-        def call(iterator: Any) -> dict[str, tf.Tensor]:
-            if not timings.traces:
-                timings.mark("input")
-                function.get_concrete_function(iterator)
-                timings.traces = function.experimental_get_tracing_count()
-                timings.mark("tracing")
-            return function(iterator)
-
-        return call
 
     def call(self, inputs: Tensors, training: bool | None = None) -> Tensors:
         return self.network(inputs, training=training)
@@ -309,3 +218,47 @@ class TrainingModel(tf_keras.Model):
     def evaluated_weights(self) -> contextlib.AbstractContextManager[None]:
         """A context in which the network has the weights that are evaluated: the moving averages, where there are."""
         return self.averages.in_place_of_weights() if self.averages else contextlib.nullcontext()
+
+
+class CompiledSteps:
+    """A traced function of an iterator that makes n steps in each replica; one trace serves every n."""
+
+    def __init__(self, model: TrainingModel) -> None:
+        self._model = model
+        strategy = model.distribute_strategy
+        step = tf.function(model.train_step, jit_compile=True) if model.jit_compile else model.train_step
+        self._results: dict[str, tf.Tensor] = {}
+
+        def one(iterator: Any) -> None:
+            strategy.run(lambda data: (step(data), None)[1], args=(model._next(iterator),))
+
+        @tf.function(reduce_retracing=True)
+        def steps(iterator: Any, count: tf.Tensor) -> dict[str, tf.Tensor]:
+            for _ in tf.range(count):
+                one(iterator)
+            of_replicas = strategy.run(functools.partial(model._results, training=True))
+            return tf.nest.map_structure(model._of_first_replica, of_replicas)
+
+        self._steps = steps
+
+    def trace(self, iterator: Any) -> int:
+        """Traces the function; returns how often it was traced."""
+        with self._model.distribute_strategy.scope():
+            self._steps.get_concrete_function(iterator, tf.constant(1))
+        return self._steps.experimental_get_tracing_count()
+
+    def __call__(self, iterator: Any, count: int) -> None:
+        with self._model.distribute_strategy.scope():
+            self._results = self._steps(iterator, tf.constant(count))
+
+    def means(self) -> dict[str, float]:
+        """The means of the loss and the metrics since the window began, by name."""
+        return {name: float(value) for name, value in self._results.items()}
+
+    def wait(self) -> None:
+        """Returns when the latest call is done: an accelerator returns before."""
+        self.means()
+
+    def begin_window(self) -> None:
+        """Begins the means again."""
+        self._model.reset_metrics()

@@ -1,0 +1,91 @@
+"""The checkpoint of the best evaluation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs.checkpoint_files import Best
+from tfbigbatch.runs.metric import Metric
+from tfbigbatch.training.checkpoints import Checkpoints
+
+# The run is resumed from one of its newest checkpoints, or from the one before it if that is damaged.
+_RESUMABLE = 2
+
+
+class BestCheckpoint:
+    """Keeps the checkpoint of the best evaluation in the run's folder `best`.
+
+    A step that was saved anyway is linked, another one is saved. The chief decides for all workers of a cluster.
+
+    Args:
+      checkpoints: what saves.
+      folder: of the best checkpoint.
+      metric: that is compared.
+      agree: function of whether this worker wants something; returns whether any worker does.
+      is_chief: whether this process writes the folder.
+
+    Attributes:
+      best: the evaluation that is kept, or None.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        folder: str,
+        metric: Metric,
+        *,
+        agree: Callable[[bool], bool],
+        is_chief: bool = True,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._folder = folder
+        self._metric = metric
+        self._agree = agree
+        self._is_chief = is_chief
+        self.best: Best | None = None
+
+    def resume(self, step: int, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Finds the best up to `step`, at which the run is resumed; checkpoints after it are removed.
+
+        Args:
+          step: of the restored checkpoint.
+          rows: of metrics.jsonl.
+        """
+        if not self._is_chief:
+            return
+        evaluations = [row for row in rows if row["step"] <= step]
+        checkpoint_files.drop(self._folder, after=step)
+        best = checkpoint_files.best_row(evaluations, self._metric)
+        if best and best.step not in checkpoint_files.steps(self._folder):
+            # The run was killed in between, or kept no best one before.
+            path = self._checkpoints.path_of(best.step)
+            if path:
+                checkpoint_files.add(path, self._folder)
+            else:
+                best = checkpoint_files.best_row(evaluations, self._metric, checkpoint_files.steps(self._folder))
+        if best:
+            checkpoint_files.drop(self._folder, after=best.step)
+        self.best = best
+
+    def consider(self, step: int, metrics: Mapping[str, float]) -> bool:
+        """Keeps the checkpoint of `step` if its metrics are the best, and returns whether; all workers call it."""
+        value = metrics.get(self._metric.name)
+        is_best = self._is_chief and checkpoint_files.is_better(value, self.best, self._metric)
+        if value is None or not self._agree(is_best):
+            return False
+        is_saved = self._agree(self._is_chief and self._checkpoints.path_of(step) is not None)
+        if not is_saved:
+            self._checkpoints.save_in(self._folder, step)
+        self.best = Best(step, value)
+        if self._is_chief:
+            if is_saved:
+                checkpoint_files.add(str(self._checkpoints.path_of(step)), self._folder)
+            checkpoint_files.prune(self._folder, self._checkpoints.steps()[:_RESUMABLE])
+        return True
+
+    def path(self) -> str:
+        """The checkpoint of the best evaluation, without the endings of its files."""
+        return os.path.join(self._folder, f"{checkpoint_files.NAME}-{self.best.step}") if self.best else ""

@@ -1,1 +1,0 @@
-"""Keras callbacks of a run. They work in any `fit`, and count optimizer steps."""

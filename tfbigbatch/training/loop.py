@@ -1,0 +1,317 @@
+"""A training run from top to bottom: its parts, its loop, and how it ends.
+
+How to read this: `_train` is the run, in sections. All state that changes between two steps stands in its locals
+(`step`, `evaluated`, `ended`), in the network and its optimizer, or in a part with a name (`rows`, `best`, `status`).
+After each call of the compiled steps come the events, always in the same order; `Phase.is_due` tells which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import time
+from typing import Any, NoReturn
+
+from tfbigbatch import experiment
+from tfbigbatch.errors import DivergedError, Preempted
+from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
+from tfbigbatch.runs.stored_run import shown_best, shown_metrics
+from tfbigbatch.training import local_steps, setup
+from tfbigbatch.training import options as run_options
+from tfbigbatch.training import phases as run_phases
+from tfbigbatch.training import strategy as strategies
+from tfbigbatch.training.best import BestCheckpoint
+from tfbigbatch.training.evaluate import Evaluator
+from tfbigbatch.training.input_pipelines import InputWait
+from tfbigbatch.training.log_rows import TrainingRows, learning_rate_at
+from tfbigbatch.training.options import Directory, RunOptions
+from tfbigbatch.training.pace import Pace
+from tfbigbatch.training.progress import Profile, Progress
+from tfbigbatch.training.rollbacks import RollBack, Rollbacks
+from tfbigbatch.training.setup import Machine, RunModel, RunPlan, Start
+from tfbigbatch.training.status import RunStatus, Status
+from tfbigbatch.training.stop import Stop
+from tfbigbatch.training.user_callbacks import UserCallbacks, in_this_process
+from tfbigbatch.utils.signals import StopRequest
+from tfbigbatch.utils.startup import StartTimings
+
+
+def train(options: RunOptions, directory: Directory) -> Status:
+    """Trains to the last step, and returns the status that it leaves.
+
+    Args:
+      options: of the run.
+      directory: the run directory as `options.check` found it.
+
+    Raises:
+      ValueError: the data, a field or the run directory cannot be used.
+      DivergedError: the run diverged, with no rollback left.
+      Preempted: a stop was requested; the run was saved.
+    """
+    rollbacks = Rollbacks(options.model_dir, options.config)
+    while True:
+        try:
+            return _train(options, directory, rollbacks)
+        except RollBack:
+            # As after a kill: everything is built again, and resumes from the last good checkpoint.
+            options = dataclasses.replace(options, timings=StartTimings())
+            directory = run_options.check(options)
+
+
+def evaluate(options: RunOptions, directory: Directory) -> Status:
+    """Evaluates the newest checkpoint and changes nothing on disk."""
+    machine, plan, model, start = _parts(options, directory, Rollbacks(options.model_dir, options.config))
+    phase = run_phases.at_step(plan.phases, start.step - 1)
+    metrics = _evaluator(options, machine, model, phase)(lambda batch: options.heartbeat(f"evaluated batch {batch:,}"))
+    result = {"status": directory.status.get("status"), "step": start.step, "metrics": metrics}
+    machine.say(f"step {start.step:,}: {shown_metrics(result, options.config.evaluate_on)}")
+    return result
+
+
+def _parts(
+    options: RunOptions, directory: Directory, rollbacks: Rollbacks, stop_request: StopRequest | None = None
+) -> tuple[Machine, RunPlan, RunModel, Start]:
+    """The parts of a run, in the order of its banner."""
+    timings = options.timings
+    timings.mark("tensorflow")
+    machine = setup.prepare_machine(options, directory)
+    timings.mark("devices")
+    # In one process a signal ends the preparation at once; the workers of a cluster wait for each other and stop
+    # together.
+    handles = machine.is_multi_worker and stop_request is not None
+    with stop_request.handling() if handles else contextlib.nullcontext():
+        plan = setup.make_plan(options, machine, directory, rollbacks)
+        timings.mark("data")
+        model = setup.build_model(options, machine, directory, plan)
+        timings.mark("model")
+        # Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the rows of metrics.
+        start = setup.resume(options, machine, directory, model)
+        timings.mark("model" if start.is_new else "checkpoint")
+    return machine, plan, model, start
+
+
+def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> Status:
+    config, timings, files = options.config, options.timings, directory.files
+    evaluates = options.mode == "train_and_eval"
+
+    # ---- 1. Machine, plan, model, resume --------------------------------------------------------
+    stop_request = StopRequest()
+    machine, plan, model, start = _parts(options, directory, rollbacks, stop_request)
+    network, log, checkpoints, goodput = model.keras, model.log, start.checkpoints, start.goodput
+
+    checkpoints.timed = functools.partial(goodput.timed, "save")
+    # A TPU's own host may run the steps, where a variable of this process is not.
+    if not strategies.is_tpu(machine.strategy):
+        network.input_wait = input_wait = InputWait()
+        goodput.waited = lambda: input_wait.seconds
+
+    # ---- 2. What watches the steps --------------------------------------------------------------
+    best = BestCheckpoint(checkpoints, files.best, plan.target, agree=machine.agree, is_chief=machine.is_chief)
+    setup.open_directory(options, machine, directory, plan, model, start)
+    best.resume(start.step, setup.read_rows(files.metrics))
+    status = RunStatus(
+        files,
+        log,
+        total_steps=plan.total_steps,
+        seconds=start.seconds,
+        timings=timings,
+        goodput=goodput,
+        target=plan.target,
+        best=best,
+    )
+    stop = Stop(stop_request, checkpoints.save, machine.agree if machine.is_multi_worker else None)
+    user = UserCallbacks(
+        in_this_process(options.callbacks, machine.is_chief),
+        network=model.network,
+        directory=options.model_dir,
+        writes=machine.is_chief,
+        agree=machine.agree if options.callbacks else bool,
+        total_steps=plan.total_steps,
+    )
+    progress = Progress(plan.total_steps, config.evaluate_on, shows=machine.is_chief)
+    profile = Profile(files.path, options.profile_steps if machine.is_chief else None)
+    step, ended, evaluated = start.step, "", {}
+    phase = run_phases.at_step(plan.phases, step - 1)
+    evaluator = _evaluator(options, machine, model, phase)
+
+    def evaluate_and_log() -> None:
+        """Evaluates the weights of the moment; the run ends where that reaches its target."""
+        nonlocal evaluated, ended
+        if plan.mlperf:
+            plan.mlperf.evaluation_begins(step)
+
+        def after_batch(batch: int) -> None:
+            options.heartbeat(f"evaluated batch {batch:,}")
+            stop.in_evaluation(step, batch)
+
+        with goodput.timed("evaluate"):
+            evaluated = evaluator(after_batch, functools.partial(files.write_translations, config.evaluate_on, step))
+        if plan.is_enough(evaluated):
+            ended = "stopped at its target"
+        if plan.mlperf:
+            plan.mlperf.evaluation_ends(step, evaluated, bool(ended) or step >= plan.total_steps)
+        log.write("eval", step, evaluated)
+        progress.evaluated = evaluated
+
+    try:
+        with stop_request.handling(), options.watch_preemption(stop_request.request):
+            status.write(RUNNING, step)
+            stop.before_first_step(step)
+            user.begin(step)
+
+            # ---- 3. An evaluation that a stop left undone ---------------------------------------
+            if machine.agree(evaluates and machine.is_chief and setup.owes_evaluation(phase, log, step)):
+                timings.mark("input")
+                evaluate_and_log()
+                if config.keep_best:
+                    best.consider(step, evaluated)
+                user.epoch_ends(step, evaluated)
+                timings.mark("evaluation")
+            for instrument in model.instruments:
+                instrument.begin(network)
+
+            # ---- 4. The phases: data, batch, accumulation ----------------------------------------
+            for phase in plan.phases_left(step):
+                if ended:
+                    break
+                evaluator = _evaluator(options, machine, model, phase) if phase is not evaluator.phase else evaluator
+                end = min(plan.last_step, phase.last_step)
+                with goodput.timed("input"):
+                    batches = iter(phase.training_set(machine.strategy, step, end))
+                steps = network.compiled_steps(phase.config.accumulation_steps)
+                rows, pace, interval = TrainingRows(log, phase, step), Pace(user.wants_batches), step
+                saved = time.monotonic()
+                while step < end and not ended:
+                    # ---- 5. Read and step -------------------------------------------------------
+                    profile.at_step(step)
+                    user.before_steps(step)
+                    if not timings.is_complete:
+                        timings.mark("input")
+                        timings.traces = steps.trace(batches)
+                        timings.mark("tracing")
+                    left = min(instrument.steps_left for instrument in model.instruments) if model.instruments else end
+                    n = pace.steps(min(phase.steps_to_next_event(step), end - step, profile.steps_left(step), left))
+                    steps(batches, n)
+                    step += n
+                    if not timings.is_complete:
+                        steps.wait()
+                        timings.mark("first_step")
+                        goodput.started(step)
+                    pace.made(n)
+                    user.after_step(step, steps.means)
+                    options.heartbeat(f"step {step:,}")
+
+                    # ---- 6. Events, always in this order ------------------------------------------
+                    is_due = {event: phase.is_due(event, step) for event in run_phases.EVENTS}
+                    interval_ends = is_due["evaluate"] or is_due["save"] or step == end
+                    is_row, means = is_due["log"] or interval_ends, {}
+                    if is_row:
+                        means = steps.means()
+                        progress.row = rows.write(step, means, learning_rate_at(network.optimizer, step - 1))
+                        user.add_row(step, means)
+                        steps.begin_window()
+                    for instrument in model.instruments:
+                        instrument.after_steps(n)
+                    for check in phase.task.checks:
+                        check()
+                    rows.check_finite(step, means)
+                    if step == plan.total_steps:
+                        local_steps.synchronize(network.optimizer)
+                    if evaluates and is_due["evaluate"]:
+                        evaluate_and_log()
+                    if interval_ends and (is_due["evaluate"] or not evaluates):
+                        user.epoch_ends(step, evaluated)
+                        ended = ended or (f"stopped by {user.stopped_by}" if user.stopped_by else "")
+                    seconds = experiment.seconds_between_saves(config)
+                    if is_due["save"] or ended or is_row and _is_late(seconds, saved, machine):
+                        checkpoints.save(step)
+                        saved = time.monotonic()
+                        status.saved(step)
+                    if evaluates and is_due["evaluate"] and config.keep_best and best.consider(step, evaluated):
+                        status.write(RUNNING, step)
+                    if is_row:
+                        status.write_seldom(step)
+                    progress.redraw(step, steps.means)
+                    if interval_ends:
+                        progress.interval_ends(interval, step)
+                        interval = step
+                        options.heartbeat(f"evaluation or checkpoint after step {step:,}")
+                    if stop.is_agreed(is_row):
+                        stop.now(step)
+
+        # ---- 7. The end ------------------------------------------------------------------------
+        progress.close()
+        if evaluates and not evaluated and step == plan.total_steps:
+            # Killed between the last checkpoint and here: the rows are written, the status is not.
+            evaluated = evaluator(lambda batch: options.heartbeat(f"evaluated batch {batch:,}"))
+        return _finish(options, machine, plan, status, best, step, ended, evaluated, user.stopped_by)
+    except DivergedError as error:
+        progress.close()
+        status.write(DIVERGED, step, reason=str(error))
+        _roll_back(error, step, machine, start, rollbacks)
+    except Preempted:
+        status.write(PREEMPTED, step)
+        raise
+    finally:
+        progress.close()
+        profile.close()
+        user.end()
+        log.close()
+        checkpoints.close()
+        if plan.mlperf:
+            plan.mlperf.stop(ended == "stopped at its target")
+
+
+def _is_late(seconds: float | None, saved: float, machine: Machine) -> bool:
+    """True if the latest save is `seconds` ago or more on any worker; a kill costs that time at most."""
+    return seconds is not None and machine.agree(time.monotonic() - saved >= seconds)
+
+
+def _evaluator(options: RunOptions, machine: Machine, model: RunModel, phase: run_phases.Phase) -> Evaluator:
+    return Evaluator(
+        model.keras,
+        phase,
+        machine.strategy,
+        fresh_statistics=options.config.evaluate_with_fresh_statistics,
+        heartbeat=options.heartbeat,
+    )
+
+
+def _roll_back(error: DivergedError, step: int, machine: Machine, start: Start, rollbacks: Rollbacks) -> NoReturn:
+    """Rolls the run back where its config allows another rollback, and ends it otherwise."""
+    last_good = start.checkpoints.latest() or "none yet"
+    if rollbacks.left():
+        machine.say(f"diverged   {error} Rolling back to the last good checkpoint: {last_good}.")
+        rollbacks.add(step, start.checkpoints.latest_step() or 0, str(error), write=machine.is_chief)
+        raise RollBack from None
+    raise DivergedError(
+        f"the run diverged: {error} The last good checkpoint: {last_good}. Lower schedule.learning_rate, warm up "
+        "longer (schedule.warmup_epochs), or clip the gradients (optimizer.global_clipnorm)."
+    ) from None
+
+
+def _finish(
+    options: RunOptions,
+    machine: Machine,
+    plan: RunPlan,
+    status: RunStatus,
+    best: BestCheckpoint,
+    step: int,
+    ended: str,
+    evaluated: dict[str, float],
+    stopped_by: str | None,
+) -> Status:
+    """Writes the final status and prints the result; of a run that stops early, what it is left at."""
+    if step < plan.total_steps and not ended:
+        return status.write(RUNNING, step)
+    split = options.config.evaluate_on
+    fields: dict[str, Any] = {"stopped_by": stopped_by} if stopped_by else {}
+    result = status.write(DONE, step, metrics=evaluated, **fields)
+    early = f", {ended}" if ended else ""
+    machine.say(f"done       {step:,} steps in {result['seconds']:.1f} s{early}. {shown_metrics(result, split)}")
+    if best.best:
+        machine.say(f"best       {shown_best(result, split)}: {best.path()}")
+    if not options.use_fake_data:
+        machine.say(f"look       tensorboard --host=localhost --logdir={options.model_dir}")
+    return result
