@@ -143,7 +143,6 @@ def _config(name, batch_size, rate, warmup_epochs, rule):
     config = experiment.load("bert/wikitext")
     if batch_size == LARGE:
         config.log_every = "0.25 epochs"
-        config.steps_per_execution = 1
     tuned_at = batch_size if rule == "none" else SMALL
     recipe = {"tuned_at": tuned_at, "learning_rate": rate, "warmup_epochs": warmup_epochs}
     return study.scaled(config, batch_size, rule, optimizer=OPTIMIZERS[name], **recipe)

@@ -58,7 +58,6 @@ def _config(optimizer: Mapping[str, Any], batch_size: int, epochs: float) -> Con
     config.duration, config.evaluate_every = f"{epochs:g} epochs", f"{epochs / 2:g} epochs"
     config.batch_size = batch_size
     config.accumulation_steps = max(1, batch_size // MICRO_BATCH)
-    config.steps_per_execution = 1
     config.jit_compile = True  # faster on one core: docs/performance.md
     config.schedule.batch_size = SMALL
     # At SMALL both rules give the same learning rate. "none" is the rule of results/ramp/study.py: its trials serve.

@@ -60,5 +60,4 @@ def get_study() -> study.Study:
 def _base():
     config = experiment.load("ptb/small")
     config.log_every = "20 steps"
-    config.steps_per_execution = 1
     return config

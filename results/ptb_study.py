@@ -44,5 +44,4 @@ def _base(batch_size):
     if batch_size > 20:
         # An epoch is down to 73 updates here: the small batch's 200 and 10 would be long.
         config.log_every = "20 steps"
-        config.steps_per_execution = 1
     return config

@@ -50,5 +50,4 @@ def _base(batch_size):
     if batch_size > 128:
         # An epoch is down to 6 updates here: the small batch's 50 and 10 would be longer.
         config.log_every = "1 epochs"
-        config.steps_per_execution = 1
     return config

@@ -42,7 +42,6 @@ def get_study() -> study.Study:
             table.add(row, _one(optimizer, rate), seeds=SEEDS if row in BEST else SEEDS[:1], tuned="here")
         one = _one(optimizer, CHOSEN[name])
         one.log_every = "0.025 epochs"
-        one.steps_per_execution = 1
         adasum_workers.add_workers(table, name, one, WORKERS, seeds=_seeds, tuned="at 8", times=TIMES)
     return table
 

@@ -42,7 +42,6 @@ def get_study() -> study.Study:
         one = study.scaled(base, base.batch_size, "none", optimizer=optimizer, learning_rate=rate)
         table.add(name, one, seeds=SEEDS, tuned="at 128")
         one.log_every = "1 epochs"
-        one.steps_per_execution = 1
         adasum_workers.add_workers(table, name, one, WORKERS, seeds=_seeds, tuned="at 128", times=TIMES)
     return table
 

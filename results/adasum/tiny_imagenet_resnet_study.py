@@ -48,7 +48,6 @@ def get_study() -> study.Study:
             table.add(row, _one(optimizer, rate), seeds=SEEDS if row in BEST else SEEDS[:1], tuned="here")
         one = _one(optimizer, CHOSEN[name])
         one.log_every = "1 epochs"
-        one.steps_per_execution = 1
         adasum_workers.add_workers(
             table, name, one, WORKERS, seeds=_seeds, tuned="at 64", times=TIMES, on_one_device=False
         )
@@ -67,7 +66,6 @@ def _one(optimizer, rate):
     config.evaluation_batch_size = 500
     config.evaluate_every = "0.25 epochs"
     config.log_every = "50 steps"
-    config.steps_per_execution = 10
     return config
 
 

@@ -44,7 +44,6 @@ def _config(treatment: str) -> experiment.Config:
     config.duration = "6 epochs"
     config.batch_size = config.schedule.batch_size = BATCH_SIZE
     config.accumulation_steps = BATCH_SIZE // MICRO_BATCH
-    config.steps_per_execution = 1
     config.schedule.rule = "none"
     config.schedule.warmup_epochs = 0.4
     config.schedule.decay, config.schedule.start = "linear", "0 epochs"

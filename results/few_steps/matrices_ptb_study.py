@@ -72,5 +72,4 @@ def _base() -> experiment.Config:
     config.evaluate_every = config.checkpoint_every = "291 steps"
     config.keep_best = False
     config.log_every = "10 steps"
-    config.steps_per_execution = 1
     return config

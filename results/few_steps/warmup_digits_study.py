@@ -58,7 +58,7 @@ def _digits() -> Task:
     config.batch_size = 512
     config.schedule.decay, config.schedule.start = "linear", "0 epochs"
     config.optimizer = {"name": "adamw", "global_clipnorm": 1.0, "weight_decay": 0.0}
-    config.log_every, config.steps_per_execution = "1 epochs", 1
+    config.log_every = "1 epochs"
     return Task(
         title="Digits-LSTM at 512, 40 epochs",
         small=32,

@@ -127,7 +127,6 @@ def _rows(task: Task, optimizer: Mapping[str, Any], learning_rate: float) -> dic
         together = copy.deepcopy(one)
         together.batch_size = workers * task.small
         together.evaluate_every = evaluate_every
-        together.steps_per_execution = 1
         together.schedule.rule = "sqrt"
         local = copy.deepcopy(together)
         if task.micro_batch:

@@ -152,6 +152,5 @@ def _config(task: Task, optimizer: str) -> experiment.Config:
         config.accumulation_steps = task.large // task.micro_batch
     # An epoch is down to a few steps: the small batch's intervals would be longer.
     config.log_every = "0.25 epochs"
-    config.steps_per_execution = 1
     config.keep_best = False
     return config

@@ -161,14 +161,12 @@ def get_study(task: str = "digits") -> study.Study:
         large = copy.deepcopy(small)
         large.batch_size = application.large
         large.schedule.rule = "sqrt"
-        large.steps_per_execution = 1
         if application.micro_batch:
             large.accumulation_steps = max(1, application.large // application.micro_batch)
         rows = {"small": small, "large": large}
         for name, fields in application.ramps.items():
             rows[name] = copy.deepcopy(small)
             rows[name].ramp.update(fields)
-            rows[name].steps_per_execution = 1
         for name, config in rows.items():
             row = f"{method}, {name}"
             if application.tuned:

@@ -32,7 +32,6 @@ def get_study() -> study.Study:
     small = experiment.load("tiny_imagenet/alexnet_bn_small_batch")
     large = study.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=LEGW_WARMUP_EPOCHS)
     large.log_every = "1 epochs"
-    large.steps_per_execution = 1
     for base, trials in ((small, SMALL), (large, LARGE)):
         for name, (optimizer, rates) in trials.items():
             for rate in rates:

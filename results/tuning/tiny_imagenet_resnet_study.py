@@ -59,7 +59,6 @@ def get_study() -> study.Study:
 def _large(small, warmup_epochs):
     config = study.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=warmup_epochs)
     config.log_every = "1 epochs"
-    config.steps_per_execution = 1
     return config
 
 

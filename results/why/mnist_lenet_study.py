@@ -41,7 +41,6 @@ def get_study() -> study.Study:
     base = _base()
     table.add("small batch", base, seeds=SEEDS, tuned="at 32")
     base.log_every = "1 epochs"
-    base.steps_per_execution = 1
     scaled = functools.partial(study.scaled, base, LARGE)
     table.add("naive", scaled("none"), seeds=SEEDS, tuned="not")
     legw = scaled("legw")

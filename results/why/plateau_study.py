@@ -39,7 +39,6 @@ class Task:
       no_bias: the output bias of the rows without frequencies: the recipe's.
       fields: what else differs from the base, by dotted fields.
       micro_batch: examples of one pass; 0 for the whole batch.
-      steps_per_execution: at the small batch; at the large one each step is logged.
     """
 
     title: str
@@ -53,7 +52,6 @@ class Task:
     no_bias: str
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     micro_batch: int = 0
-    steps_per_execution: int = 1
 
 
 PTB = {"global_clipnorm": 0.25}
@@ -93,7 +91,6 @@ VARIANTS = {
         },
         no_bias="zero",
         fields={"schedule.rule": "none"},
-        steps_per_execution=8,
     ),
     "multi30k": Task(
         title="Multi30k, a small GNMT, 2 epochs",
@@ -164,5 +161,4 @@ def _config(task: Task, method: str, batch_size: int, bias: str, times: int) -> 
         config.accumulation_steps = max(1, batch_size // task.micro_batch)
     # Each step at the large batch, and windows of as many examples at the small one.
     config.log_every = f"{task.large // batch_size} steps"
-    config.steps_per_execution = task.steps_per_execution if batch_size == task.small else 1
     return config

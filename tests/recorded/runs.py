@@ -51,7 +51,6 @@ _PICTURES = {
     "evaluate_every": "4 steps",
     "checkpoint_every": "4 steps",
     "log_every": "1 steps",
-    "steps_per_execution": 1,
     "schedule.batch_size": 32,
     "schedule.warmup_epochs": 0.0,
     "schedule.warmup": "2 steps",
@@ -59,7 +58,7 @@ _PICTURES = {
 _RESNET = ("tiny_imagenet/resnet_small_batch.py", _PICTURES)
 # Before the other fields, `experiment.quick` makes these small.
 _QUICK = ("bert/", "multi30k/", "ptb/")
-_TEXT = {"steps_per_execution": 1, "log_every": "1 steps"}
+_TEXT = {"log_every": "1 steps"}
 _TOO_FAST = {
     "schedule.learning_rate": 1e38,
     "schedule.warmup_epochs": 0.0,
@@ -95,7 +94,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "ramp": _changed(_LAMB, ramp__name="doubling", ramp__to=192, ramp__over="1 epochs", duration="1.5 epochs"),
     "phases": _changed(_LAMB, phases=_PHASES),
     "averages": _changed(_LEGW, optimizer__use_ema=True, optimizer__ema_momentum=0.75),
-    "steps_per_execution": _changed(_LAMB, steps_per_execution=5, log_every="5 steps", keep_best=False),
+    "rows_of_five": _changed(_LAMB, log_every="5 steps", keep_best=False),
     "compiled": _changed(_LAMB, jit_compile=True),
     "target": _changed(_LEGW, stop_at_target=0.2),
     "date": _changed(

@@ -8,7 +8,7 @@ from tfbigbatch.utils.startup import StartTimings
 
 
 def test_a_run_and_its_resume_time_their_starts(tmp_path, quick_config):
-    config, folder = quick_config(steps_per_execution=8), str(tmp_path)
+    config, folder = quick_config(), str(tmp_path)
     train.run(config, model_dir=folder, stop_after=12, timings=StartTimings(age=1.0))
     first = RunDirectory(folder).status()["start"]
     parts = ["config", "tensorflow", "devices", "data", "model", "input", "tracing", "first_step"]

@@ -141,8 +141,6 @@ _RUN: dict[str, Any] = {
     "keep_checkpoints": 2,
     # Also keep the checkpoint with the best target metric, in the run directory's folder `best`.
     "keep_best": True,
-    # Steps in one call of the device's loop (Keras' steps_per_execution).
-    "steps_per_execution": 1,
     # The whole step as one XLA computation, on one device; on a TPU it always is.
     "jit_compile": False,
     # float32, bfloat16, float16 (with loss scaling), or auto: bfloat16 where the devices have instructions for it, and

@@ -77,7 +77,6 @@ def quick(config: ml_collections.ConfigDict, *, data_dir: str | None = None, kee
         "evaluate_every": half if data_dir is None else "0 steps",
         "checkpoint_every": half,
         "log_every": f"{max(2, steps // 10)} steps",
-        "steps_per_execution": 2,
         # A CPU without instructions for the others is slow in them, and the compiler takes longer than the run.
         "mixed_precision": "float32",
         "jit_compile": False,

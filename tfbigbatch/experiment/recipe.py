@@ -36,7 +36,7 @@ PHASE_FIELDS = (
 _OF_OPTIMIZER = ("batch_size", "moments", "weight_decay", "rule")
 
 _LARGEST = 2**31 - 1
-_COUNTS = ("batch_size", "schedule.batch_size", "accumulation_steps", "steps_per_execution", "evaluation_batch_size")
+_COUNTS = ("batch_size", "schedule.batch_size", "accumulation_steps", "evaluation_batch_size")
 _LOWEST = {"seed": 0, **dict.fromkeys(_COUNTS, 1)}
 
 

@@ -198,7 +198,6 @@ class BranchedRun:
                 "evaluate_every": "0 steps",
                 "checkpoint_every": "0 steps",
                 "log_every": f"{max(1, length // 8)} examples",
-                "steps_per_execution": 1,
                 "keep_best": False,
                 "date.enabled": False,
                 "divergence.rollbacks": 0,

@@ -80,7 +80,7 @@ def trace(config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = 
 
         config = copy.deepcopy(config)
         # On a TPU, TPUStrategy loops over steps and compiles.
-        config.steps_per_execution, config.jit_compile = 1, False
+        config.jit_compile = False
         count = max(1, len(config.phases))
         if config.ramp.name == "none":
             # This phase alone: the batch of another may not divide over these replicas.

@@ -69,7 +69,6 @@ def get_config(variant: str = "512") -> experiment.Config:
     config.evaluation_batch_size = 1024
     config.evaluate_every = config.checkpoint_every = "5000000 examples"
     config.log_every = "100 steps"
-    config.steps_per_execution = 20
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
 

@@ -31,5 +31,4 @@ def get_config() -> experiment.Config:
     config.evaluation_batch_size = 256
     config.evaluate_every = config.checkpoint_every = "1 epochs"
     config.log_every = "50 steps"
-    config.steps_per_execution = 10
     return config

@@ -12,5 +12,4 @@ from tfbigbatch.studies import study
 
 def get_config() -> experiment.Config:
     config = experiment.variant_of(__file__, "lstm_small_batch.py")
-    config.steps_per_execution = 1
     return study.with_adasum(study.scaled(config, 256, "none"), 8)

@@ -270,6 +270,5 @@ def config_of(task: Task, batch_size: int, optimizer: Mapping[str, Any]) -> expe
     if batch_size > task.small:
         # An epoch is down to a few steps here: the small batch's intervals would be longer.
         config.log_every = task.fields.get("log_every", "0.25 epochs")
-        config.steps_per_execution = 1
     config.keep_best = False
     return config

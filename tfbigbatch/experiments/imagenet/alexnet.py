@@ -27,7 +27,6 @@ LARS = {
     "schedule.learning_rate": 10.0,
     "optimizer.exclude_from_layer_adaptation": None,
     "log_every": "10 steps",
-    "steps_per_execution": 10,
 }
 BN = {"model.name": "alexnet_bn"}
 # 600 steps of warm-up.
@@ -68,7 +67,6 @@ def get_config(variant: str = "512") -> experiment.Config:
     config.evaluate_every = "5 epochs"
     config.checkpoint_every = "1 epochs"
     config.log_every = "100 steps"
-    config.steps_per_execution = 50
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
     return experiment.set_fields(config, VARIANTS[variant])

@@ -19,7 +19,7 @@ the small batch of 256.
 
 from tfbigbatch import experiment
 
-FEW_STEPS = {"schedule.warmup_epochs": 5.0, "log_every": "10 steps", "steps_per_execution": 10}
+FEW_STEPS = {"schedule.warmup_epochs": 5.0, "log_every": "10 steps"}
 VARIANTS = {
     "256": {},
     # Learning rate 0.1 at 256 becomes 3.2.
@@ -53,7 +53,6 @@ def get_config(variant: str = "256") -> experiment.Config:
     config.evaluate_every = "4 epochs"
     config.checkpoint_every = "1 epochs"
     config.log_every = "100 steps"
-    config.steps_per_execution = 50
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
     if variant == "adasum_64k":

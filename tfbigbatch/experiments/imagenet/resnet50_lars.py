@@ -21,7 +21,7 @@ warm-up and momentum of v2_32k are those of a public MLPerf 0.7 submission at th
 
 from tfbigbatch import experiment
 
-FEW_STEPS = {"log_every": "10 steps", "steps_per_execution": 10}
+FEW_STEPS = {"log_every": "10 steps"}
 VARIANTS = {
     "4k": {},
     "8k": {**FEW_STEPS, "batch_size": 8192, "duration": "44 epochs", "schedule.learning_rate": 17.0},
@@ -81,7 +81,6 @@ def get_config(variant: str = "4k") -> experiment.Config:
     config.evaluate_every = "4 epochs"
     config.checkpoint_every = "4 epochs"
     config.log_every = "20 steps"
-    config.steps_per_execution = 20
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
     return experiment.set_fields(config, VARIANTS[variant])

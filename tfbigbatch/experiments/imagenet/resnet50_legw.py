@@ -18,7 +18,7 @@ not measured here:
 
 from tfbigbatch import experiment
 
-FEW_STEPS = {"log_every": "10 steps", "steps_per_execution": 10}
+FEW_STEPS = {"log_every": "10 steps"}
 VARIANTS = {
     "1k": {},
     "2k": {"batch_size": 2048},

@@ -25,5 +25,4 @@ def get_config() -> experiment.Config:
     config.evaluate_every = "0.25 epochs"
     config.checkpoint_every = "2 epochs"
     config.log_every = "100 steps"
-    config.steps_per_execution = 10
     return config

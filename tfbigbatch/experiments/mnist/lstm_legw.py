@@ -14,5 +14,4 @@ def get_config() -> experiment.Config:
     config.batch_size = 8192
     config.schedule.rule = "legw"
     config.log_every = "1 epochs"
-    config.steps_per_execution = 1
     return config

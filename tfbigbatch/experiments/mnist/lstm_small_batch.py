@@ -32,5 +32,4 @@ def get_config() -> experiment.Config:
     config.evaluate_every = "1 epochs"
     config.checkpoint_every = "1 epochs"
     config.log_every = "50 steps"
-    config.steps_per_execution = 10
     return config

@@ -47,7 +47,6 @@ VARIANTS = {
         "schedule.rule": "legw",
         "schedule.warmup_epochs": 0.1,
         "log_every": "20 steps",
-        "steps_per_execution": 1,
     },
     "lamb_640": {
         "batch_size": 640,
@@ -60,7 +59,6 @@ VARIANTS = {
         "schedule.decay": "linear",
         "schedule.start": "0 epochs",
         "log_every": "20 steps",
-        "steps_per_execution": 1,
     },
     "lamb_ramp": {
         "duration": "4 epochs",
@@ -74,7 +72,6 @@ VARIANTS = {
         "ramp.name": "growth",
         "ramp.growth": (("1 epochs", 160), ("2 epochs", 640)),
         "ramp.micro_batch_size": 640,
-        "steps_per_execution": 1,
     },
 }
 
@@ -105,5 +102,4 @@ def get_config(variant: str = "20") -> experiment.Config:
     config.evaluate_every = "1 epochs"
     config.checkpoint_every = "1 epochs"
     config.log_every = "200 steps"
-    config.steps_per_execution = 10
     return experiment.set_fields(config, VARIANTS[variant])

@@ -39,5 +39,4 @@ def get_config() -> experiment.Config:
     config.evaluation_batch_size = 500
     config.evaluate_every = config.checkpoint_every = "4 epochs"
     config.log_every = "50 steps"
-    config.steps_per_execution = 10
     return config

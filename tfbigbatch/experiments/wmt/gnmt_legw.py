@@ -52,5 +52,4 @@ def get_config(variant: str = "256") -> experiment.Config:
     config.evaluate_on = "validation"
     config.stop_at_target = 0.0
     config.log_every = "50 steps"
-    config.steps_per_execution = 50
     return experiment.set_fields(config, VARIANTS[variant])

@@ -22,7 +22,7 @@ Not measured here.
 
 from tfbigbatch import experiment
 
-FEW_STEPS = {"log_every": "10 steps", "steps_per_execution": 10}
+FEW_STEPS = {"log_every": "10 steps"}
 VARIANTS = {
     "1k": {},
     "2k": {"batch_size": 2048, "duration": "16133 steps"},
@@ -59,7 +59,6 @@ def get_config(variant: str = "1k") -> experiment.Config:
     config.evaluation_batch_size = 512
     config.evaluate_every = config.checkpoint_every = "1 epochs"
     config.log_every = "20 steps"
-    config.steps_per_execution = 20
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
     return experiment.set_fields(config, VARIANTS[variant])
