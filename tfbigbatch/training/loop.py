@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 import time
 from typing import Any, NoReturn
 
@@ -130,7 +131,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
         total_steps=plan.total_steps,
     )
     progress = Progress(plan.total_steps, config.evaluate_on, shows=machine.is_chief)
-    profile = Profile(files.path, options.profile_steps if machine.is_chief else None)
+    profile = Profile(os.path.join(files.path, "train"), options.profile_steps if machine.is_chief else None)
     step, ended, evaluated = start.step, "", {}
     phase = run_phases.at_step(plan.phases, step - 1)
     evaluator = _evaluator(options, machine, model, phase)
