@@ -1,0 +1,258 @@
+"""The training step: several steps of a Keras 3 model in one call of a traced function, on any replicas."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbigbatch.instruments.step_gradients import StepGradients
+from tfbigbatch.optimizers import keras3
+from tfbigbatch.optimizers.accumulation import accumulate_gradients
+from tfbigbatch.training.input_pipelines import InputWait
+from tfbigbatch.training.metric_sums import MetricSums, Tensors, examples_of
+from tfbigbatch.training.streams import Streams
+
+
+class TrainingSteps:
+    """Takes training steps of a compiled network: `totals = steps(iterator, step, n)`.
+
+    A step splits a replica's batch into micro-batches, averages their gradients, and applies the optimizer once, which
+    adds up those of the replicas. It is a function of weights, optimizer, statistics, batch and the number of the step
+    alone: dropout draws from (seed, step, micro-batch, replica). Batch normalisation's statistics are the replicas'
+    mean after each step.
+
+    Args:
+      network: keras.Model, compiled, with its optimizer built, in the scope of `strategy`.
+      strategy: of the replicas.
+      accumulation_steps: micro-batches of a replica in one step.
+      seed: of dropout.
+      jit_compile: whether XLA compiles the forward and the backward pass of each replica.
+      metrics_in_training: whether steps update the metrics too, and not only the losses.
+      batch_slices: functions that cut a micro-batch to a bucket's static shape; the feature 'bucket' [n] of the
+        micro-batch is the index of its function, the same throughout a step. () for one shape.
+      streams: None, or what carries a recurrent state from step to step; see `streams.Streams`.
+      step_gradients: None, or an `instruments.StepGradients` that receives the gradients of every step. The weights do
+        not depend on it; it adds up the replicas' gradients once more.
+      input_wait: None, or what measures the time in which steps wait for batches.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        *,
+        strategy: tf.distribute.Strategy,
+        accumulation_steps: int = 1,
+        seed: int = 0,
+        jit_compile: bool = False,
+        metrics_in_training: bool = True,
+        batch_slices: Sequence[Callable[[Tensors], Tensors]] = (),
+        streams: Streams | None = None,
+        step_gradients: StepGradients | None = None,
+        input_wait: InputWait | None = None,
+    ) -> None:
+        self._network = network
+        self._strategy = strategy
+        self._accumulation_steps = accumulation_steps
+        self._metrics_in_training = metrics_in_training
+        self._batch_slices = tuple(batch_slices)
+        self._streams = streams
+        self._step_gradients = step_gradients
+        self._next = next if input_wait is None else input_wait.next
+        self._dropout = DropoutSeeds(network, seed)
+        self._statistics = _statistics(network) if strategy.num_replicas_in_sync > 1 else []
+        self._sums: MetricSums | None = None
+        # XLA compiles no collective operation, nor the input: the rest of a step stays outside.
+        self._compiled = tf.function(self._gradients, jit_compile=True, autograph=False) if jit_compile else None
+        self._steps = tf.function(self._loop, reduce_retracing=True)
+
+    def __call__(self, batches: Iterator[Any], step: int, n: int) -> np.ndarray:
+        """Takes steps, and returns the sums of losses and metrics over them, which `results` reads.
+
+        Args:
+          batches: iterator of the strategy's batches (x, y) or (x, y, sample_weight), of the same shapes at each call.
+          step: number of the first step in the run, from 0.
+          n: number of steps; one trace serves all.
+
+        Returns:
+          float64 [k]. Those of several calls may be added up.
+
+        Raises:
+          ValueError: the variables of a metric do not add up; or a batch does not divide into the micro-batches.
+        """
+        self._build(batches)
+        return self._steps(batches, *_scalars(step, n)).numpy().astype(np.float64)
+
+    def trace(self, batches: Iterator[Any]) -> None:
+        """Traces the function without a step, where it is not traced yet."""
+        self._build(batches)
+        self._steps.get_concrete_function(batches, *_scalars(0, 1))
+
+    def results(self, totals: np.ndarray) -> dict[str, float]:
+        """The means of the losses and the metrics by name, from the sum of what calls returned."""
+        assert self._sums is not None
+        return self._sums.results(totals, losses=True, metrics=self._metrics_in_training)
+
+    def _build(self, batches: Iterator[Any]) -> None:
+        if self._sums is None:
+            batch = batch_spec(batches)
+            self._sums = MetricSums(
+                self._network, self._strategy, batch, output_spec(self._network, batch, self._streams)
+            )
+
+    # ---- Over all replicas --------------------------------------------------------------------------
+
+    def _loop(self, batches: Iterator[Any], first: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
+        self._strategy.run(self._sums.clear)
+        for index in tf.range(n):
+            self._strategy.run(self._in_replica, args=(self._next(batches), first + index))
+        return self._strategy.experimental_local_results(self._strategy.run(self._sums.total))[0]
+
+    # ---- In a replica -------------------------------------------------------------------------------
+
+    # AutoGraph has nothing to rewrite: it would take a third of the time of a first step to find out.
+    @tf.autograph.experimental.do_not_convert
+    def _in_replica(self, batch: Tensors, step: tf.Tensor) -> None:
+        replica = tf.convert_to_tensor(tf.distribute.get_replica_context().replica_id_in_sync_group)
+        gradients = (self._compiled or self._gradients)(batch, step, replica)
+        optimizer = self._network.optimizer
+        if self._step_gradients is not None:
+            own = _unscaled(optimizer, gradients)
+            self._step_gradients.add_update(tf.distribute.get_replica_context().all_reduce("SUM", own))
+        optimizer.apply(_finite_alike(optimizer, gradients), self._network.trainable_variables)
+        if self._statistics:
+            values = [tf.convert_to_tensor(variable.value) for variable in self._statistics]
+            means = tf.distribute.get_replica_context().all_reduce("MEAN", values)
+            for variable, mean in zip(self._statistics, means):
+                variable.assign(mean)
+
+    def _gradients(self, batch: Tensors, step: tf.Tensor, replica: tf.Tensor) -> list[tf.Tensor]:
+        """The mean gradient of a replica's micro-batches; updates the metrics."""
+        k = self._accumulation_steps
+        if k == 1:
+            return self._of_micro_batch(batch, step, replica, tf.constant(0))
+        numbers = tf.repeat(tf.range(k), (tf.nest.flatten(batch)[0].shape[0] or k) // k)
+        return accumulate_gradients(
+            lambda data: self._of_micro_batch(data[0], step, replica, data[1][0]),
+            (batch, numbers),
+            self._network.trainable_variables,
+            k,
+        )
+
+    def _of_micro_batch(self, batch: Tensors, *place: tf.Tensor) -> list[tf.Tensor]:
+        """Gradients of a micro-batch, in the shape of its bucket; each bucket is a branch of the traced step."""
+        if not self._batch_slices:
+            return self._of_batch(batch, *place)
+        branches = [functools.partial(self._of_slice, each, batch, *place) for each in self._batch_slices]
+        return tf.switch_case(batch[0]["bucket"][0], branches)
+
+    def _of_slice(
+        self, batch_slice: Callable[[Tensors], Tensors], batch: Tensors, *place: tf.Tensor
+    ) -> list[tf.Tensor]:
+        return self._of_batch(cut(batch), *place)
+
+    def _of_batch(self, batch: Tensors, step: tf.Tensor, replica: tf.Tensor, number: tf.Tensor) -> list[tf.Tensor]:
+        """Gradients of the mean loss over the replicas, times the loss scale."""
+        network = self._network
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+        self._dropout.assign(step, number, replica)
+        variables = [variable.value for variable in network.trainable_variables]
+        with tf.GradientTape() as tape:
+            if self._streams is None:
+                outputs = network(x, training=True)
+            else:
+                outputs = self._streams.outputs(network, x, training=True)
+            loss = network.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=True)
+            scaled = network.optimizer.scale_loss(loss)
+        self._sums.add_loss(loss, x)
+        if self._metrics_in_training:
+            network.compute_metrics(x, y, outputs, sample_weight=sample_weight)
+        # An embedding's gradient comes as rows, one for each token: norms are of the sums of those of the same word.
+        gradients = [
+            tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
+            for gradient, variable in zip(tape.gradient(scaled, variables), variables)
+        ]
+        if self._step_gradients is not None:
+            self._step_gradients.add_micro_batch(_unscaled(network.optimizer, gradients), examples_of(x))
+        return gradients
+
+
+class DropoutSeeds:
+    """The seeds of a network's random layers, each a function of (seed, step, micro-batch, replica).
+
+    Keras 3 would draw the same masks in all replicas, and a checkpoint lacks the state that it draws from.
+
+    Args:
+      network: keras.Model.
+      seed: of the run.
+    """
+
+    def __init__(self, network: Any, seed: int) -> None:
+        self._seed = seed
+        self._states = [each for each in network.non_trainable_variables if each.name == "seed_generator_state"]
+
+    def assign(self, step: tf.Tensor, micro_batch: tf.Tensor, replica: tf.Tensor) -> None:
+        """Sets all seeds for the next forward pass; call it in the replica."""
+        if not self._states:
+            return
+        key = tf.stack([tf.constant(self._seed, tf.int64), tf.cast(step, tf.int64)])
+        for number in (micro_batch, replica):
+            key = tf.random.fold_in(key, number)
+        drawn = tf.random.stateless_uniform(
+            [len(self._states), 2], key, 0, 2**31 - 2**20, dtype=tf.int64, alg=tf.random.Algorithm.PHILOX
+        )
+        for state, value in zip(self._states, tf.unstack(drawn)):
+            state.assign(value)
+
+
+def batch_spec(batches: Iterator[Any]) -> Tensors:
+    """The specifications of a replica's batch of a strategy's iterator."""
+    return tf.nest.map_structure(
+        # Of several replicas: PerReplicaSpec, which has one for each.
+        lambda spec: getattr(spec, "_value_specs", (spec,))[0],
+        batches.element_spec,
+    )
+
+
+def output_spec(network: Any, batch: Tensors, streams: Streams | None) -> Tensors:
+    """Specifications of the outputs of a network that loss and metrics take."""
+    try:
+        outputs = network.output
+    except AttributeError:  # Of a subclass, the shapes of its features tell.
+        x = keras.utils.unpack_x_y_sample_weight(batch)[0]
+        as_keras = keras.tree.map_structure(lambda spec: keras.KerasTensor(spec.shape, spec.dtype.name), x)
+        return network.compute_output_spec(as_keras)
+    return outputs if streams is None else outputs[0]
+
+
+def _statistics(network: Any) -> list[Any]:
+    """The variables that a forward pass may move: of batch normalisation, not of layers that are frozen."""
+    # Private in Keras: in the public list frozen weights are among them.
+    found = [variable for layer in network._flatten_layers() for variable in layer._non_trainable_variables]
+    return [variable for variable in found if keras.backend.is_float_dtype(variable.dtype)]
+
+
+def _unscaled(optimizer: Any, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    one = optimizer.scale_loss(tf.constant(1.0))
+    return [gradient / tf.cast(one, gradient.dtype) for gradient in gradients]
+
+
+def _finite_alike(optimizer: Any, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Gradients that are NaN on all replicas where one has a value that is not finite, for Keras' own loss scaling.
+
+    It asks each replica for its own, and takes the word of the first; our own adds them up before.
+    """
+    is_own = isinstance(optimizer, keras3.LossScaleOptimizer)
+    if is_own or not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return gradients
+    own = tf.add_n([tf.reduce_sum(tf.cast(gradient, tf.float32) * 0.0) for gradient in gradients])
+    everyone = tf.distribute.get_replica_context().all_reduce("SUM", own)
+    return [gradient + tf.cast(everyone, gradient.dtype) for gradient in gradients]
+
+
+def _scalars(step: int, n: int) -> tuple[tf.Tensor, tf.Tensor]:
+    return tf.constant(step, tf.int64), tf.constant(n, tf.int64)
