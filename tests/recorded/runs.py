@@ -10,9 +10,11 @@ are its own. All runs are of one process; the logs are without what a clock says
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import math
+import operator
 import os
 import sys
 import tempfile
@@ -109,8 +111,11 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "instruments": _changed(
         _LAMB,
         accumulation_steps=2,
-        **{f"instruments__{name}__enabled": True for name in ("noise_scale", "sharpness", "layers")},
-        **{f"instruments__{name}__every": "10 steps" for name in ("noise_scale", "sharpness", "layers")},
+        **{
+            f"instruments__{name}__{field}": value
+            for name in ("noise_scale", "sharpness", "layers")
+            for field, value in (("enabled", True), ("every", "10 steps"))
+        },
         instruments__probe__micro_batch_size=16,
         instruments__probe__micro_batches=2,
         instruments__sharpness__iterations=4,
@@ -175,11 +180,8 @@ def config_of(name: str) -> Any:
         experiment.quick(config)
     with config.unlocked():
         for path, value in fields.items():
-            holder = config
-            *above, last = path.split(".")
-            for part in above:
-                holder = holder[part]
-            holder[last] = value
+            *groups, last = path.split(".")
+            functools.reduce(operator.getitem, groups, config)[last] = value
     return config
 
 
@@ -278,12 +280,14 @@ def _write(logs: dict[str, Any]) -> None:
 
 
 def _start() -> None:
-    """The logical CPUs of the runs on several replicas, and a thread for each to wait in."""
+    """The logical CPUs of the runs on several replicas; sums of one thread have one order."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * REPLICAS)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    # The replicas wait for each other.
     tf.config.threading.set_inter_op_parallelism_threads(REPLICAS + 1)
 
 
