@@ -6,9 +6,9 @@
 Prints Markdown: a row for each figure, and with --folders the lines of each folder of the package. Nothing of the
 package is imported, so that any commit can be counted.
 
---walks runs one LAMB step of Keras 3 on TensorFlow, one on JAX, and one Muon step, each in a process of its own: the
-files and functions of the package that it executes, in their order, and the calls from a file back up into one that the
-walk had come to before it (`walks.py` says what is counted).
+--walks runs one LAMB step of Keras 3 on TensorFlow, one on JAX, one Muon step, and reads an image batch, each in a
+process of its own: the files and functions of the package that it executes, in their order, and the calls from a file
+back up into one that the walk had come to before it (`walks.py` says what is counted).
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ import harness
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LONG = 60
-# The optimizer and the backend of Keras.
+# The arguments of walks.py.
 _WALKS = {
-    "LAMB on TensorFlow": ("LAMB", "tensorflow"),
-    "LAMB on JAX": ("LAMB", "jax"),
-    "Muon on TensorFlow": ("Muon", "tensorflow"),
+    "LAMB on TensorFlow": ("--optimizer=LAMB", "--backend=tensorflow"),
+    "LAMB on JAX": ("--optimizer=LAMB", "--backend=jax"),
+    "Muon on TensorFlow": ("--optimizer=Muon", "--backend=tensorflow"),
+    "an image batch": ("--images",),
 }
 _COUNTED = "files / functions / calls / back up"
 _BEGIN, _END = "<!-- walks -->", "<!-- end of walks -->"
@@ -136,11 +137,11 @@ def folders(tree: Tree) -> dict[str, int]:
     return dict(found)
 
 
-def walk(root: str, optimizer: str, backend: str) -> dict[str, Any]:
-    """What `walks.py` prints of a step of the package in a folder."""
+def walk(root: str, *arguments: str) -> dict[str, Any]:
+    """What `walks.py` prints, by its arguments, of the package in a folder."""
     script = os.path.join(harness.ROOT, "benchmarks", "walks.py")
     environment = {"PYTHONPATH": root, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-    worker = harness.Worker([script, f"--optimizer={optimizer}", f"--backend={backend}"], environment=environment)
+    worker = harness.Worker([script, *arguments], environment=environment)
     with contextlib.closing(worker):
         return worker.ask()
 
@@ -165,7 +166,7 @@ def path_of(found: dict[str, Any]) -> str:
 def walks_section(found: dict[str, dict[str, Any]]) -> str:
     """The table of some walks by their names, and the path of each."""
     rows = [[name, *walked(each)] for name, each in found.items()]
-    summary = harness.table(["one step", "files", "functions", "calls", "back up"], rows)
+    summary = harness.table(["one walk", "files", "functions", "calls", "back up"], rows)
     return "\n\n".join([summary, *(f"{name}:\n\n{path_of(each)}" for name, each in found.items())])
 
 
@@ -189,7 +190,7 @@ def main() -> None:
     parser.add_argument("--against", help="commit to count beside this checkout")
     parser.add_argument("--row", action="append", default=[], help="NAME=BEFORE,AFTER: a further row; NAME=NOW alone")
     parser.add_argument("--folders", action="store_true", help="also the lines of each folder of the package")
-    parser.add_argument("--walks", action="store_true", help="also the functions that one step executes")
+    parser.add_argument("--walks", action="store_true", help="also the functions that a step or a batch executes")
     parser.add_argument("--page", help="also write the walks between the marks of this page")
     given = parser.parse_args()
     with of_commit(given.against) if given.against else contextlib.nullcontext() as before:

@@ -1,10 +1,13 @@
-"""Which functions of the package one step of an optimizer executes, in which order, and which call back up.
+"""Which functions of the package a step of an optimizer or an image batch executes, and which call back up.
 
     python benchmarks/walks.py --optimizer=LAMB --backend=jax
+    python benchmarks/walks.py --images
 
 Prints JSON, as `structure.py --walks` reads it. The step is one update of an optimizer of Keras 3 with its default
 options, on the tiny network of `variables.py`, as a compiled step has it: `apply_gradients` traced by tf.function, or
-`stateless_apply` by jax.jit. Its constructor and `build` are not recorded, nor is what a first step imports.
+`stateless_apply` by jax.jit. Its constructor and `build` are not recorded, nor is what a first step imports. The image
+batch is the first of a training set, from the folder that `prepare-imagenet` made to the tensors on the device, and the
+first of its evaluation: the manifest, the dataset's constructor, and the functions that tf.data traces.
 
 - A call is one start of a function or lambda in a file of the package. A comprehension belongs to its function.
 - Its caller is the nearest function of the package on the stack, whatever frames of libraries lie between. So a closure
@@ -18,10 +21,12 @@ options, on the tiny network of `variables.py`, as a compiled step has it: `appl
 from __future__ import annotations
 
 import collections
+import functools
 import inspect
 import json
 import os
 import sys
+import tempfile
 import traceback
 import types
 from collections.abc import Callable
@@ -103,16 +108,43 @@ def step(name: str, backend: str) -> Callable[[], object]:
     return updates.of(lambda: getattr(keras3, name)(learning_rate=1e-3), "tiny", keras).run
 
 
+def image_batch(folder: str) -> Callable[[], object]:
+    """Reading a batch of training and one of evaluation, of 32 made-up images that are prepared in a folder."""
+    import tensorflow as tf
+
+    from tfbigbatch.data.images import dataset, manifest
+    from tfbigbatch.data.records import shards, tfrecord
+
+    image = tf.io.encode_jpeg(tf.zeros([48, 40, 3], tf.uint8)).numpy()
+    records = [tfrecord.example({"image/encoded": image, "image/class/label": number % 2 + 1}) for number in range(32)]
+    splits = {"train": shards.write_split(folder, "train", records)}
+    manifest.save(folder, manifest.Manifest(("cat", "dog"), "image/encoded", "image/class/label", 1, splits), {})
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+
+    def read() -> None:
+        found = manifest.load(folder)
+        images = dataset.ImageRecords(found.splits["train"], found, image_size=32)
+        steps = {"seed": 0, "first_step": 0, "last_step": 1}
+        for batches in (functools.partial(images.training_batches, **steps), images.evaluation_batches):
+            pipeline = functools.partial(batches, batch_size=32)
+            next(iter(strategy.distribute_datasets_from_function(pipeline)))
+
+    # As it stands in the files: AutoGraph would execute copies of the functions.
+    return tf.autograph.experimental.do_not_convert(read)
+
+
 def main() -> None:
     """Records and prints."""
     parser = harness.parser(__doc__)
+    parser.add_argument("--images", action="store_true", help="the walk of an image batch, in place of a step")
     parser.add_argument("--optimizer", default="LAMB", help="class of tfbigbatch.optimizers.keras3 (LAMB)")
     parser.add_argument("--backend", default="tensorflow", choices=("tensorflow", "jax"), help="of Keras (tensorflow)")
     given = parser.parse_args()
     import tfbigbatch
 
-    action = step(given.optimizer, given.backend)
-    print(json.dumps(Recorder(os.path.dirname(str(tfbigbatch.__file__))).during(action)))
+    with tempfile.TemporaryDirectory() as folder:
+        action = image_batch(folder) if given.images else step(given.optimizer, given.backend)
+        print(json.dumps(Recorder(os.path.dirname(str(tfbigbatch.__file__))).during(action)))
 
 
 if __name__ == "__main__":

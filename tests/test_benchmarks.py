@@ -109,7 +109,7 @@ def test_a_walk_counts_calls_and_those_that_go_back_up(module, tmp_path):
     structure.write_section(page, structure.walks_section({"A step": found}))
     assert page.read_text() == (
         "Before.\n<!-- walks -->\n"
-        "| one step | files | functions | calls | back up |\n| --- | ---: | ---: | ---: | ---: |\n"
+        "| one walk | files | functions | calls | back up |\n| --- | ---: | ---: | ---: | ---: |\n"
         "| A step | 3 | 7 | 13 | 1 |\n\nA step:\n\n"
         "1. `high.py`: `begin`, `numbers`, `own` 5, `begin.<lambda>` 2, `Holder.value`\n2. `base.py`: `part` 2\n"
         "3. `low.py`: `run`\n\n"
@@ -125,6 +125,11 @@ def test_a_step_is_walked_through(backend):
     pytest.importorskip(backend)
     found = json.loads(run("walks.py", "--optimizer=LAMB", f"--backend={backend}"))
     assert "optimizers/lamb.py" in {file for file, _, _ in found["functions"]}
+
+
+def test_an_image_batch_passes_nine_files_at_most():
+    files = {file for file, _, _ in json.loads(run("walks.py", "--images"))["functions"]}
+    assert {"data/records/reader.py", "data/images/jpeg.py"} <= files and len(files) <= 9
 
 
 @pytest.mark.parametrize(
