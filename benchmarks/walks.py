@@ -89,7 +89,8 @@ class Recorder:
 
 
 def _code(value: object) -> types.CodeType | None:
-    """The code of a function, or of a method."""
+    """The code of a function, or of a method, perhaps with some arguments bound."""
+    value = getattr(value, "func", value)
     return getattr(getattr(value, "__func__", value), "__code__", None)
 
 

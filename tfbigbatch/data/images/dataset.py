@@ -63,6 +63,8 @@ class ImageRecords(RecordDataset):
         self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """(images, labels, weights) of some records; a black image of class 0 and weight 0 for an empty one."""
+        if self._size["resizer"] == "opencv":
+            skip_bad.check_is_local(f"{self.source} with data.resizer='opencv'")
         there, manifest = tf.strings.length(records) > 0, self._manifest
         features = tf.io.parse_example(
             records,
@@ -83,8 +85,3 @@ class ImageRecords(RecordDataset):
             seeds = tf.stack([run, epochs * len(self) + numbers], axis=-1)
             images = jpeg.random_crops(encoded, seeds, min_area=self._min_area, **self._size)
         return images, tf.cast(labels, tf.int32), tf.cast(there, tf.float32)
-
-    def _batches(self, *arguments: Any) -> tf.data.Dataset:
-        if self._size["resizer"] == "opencv":
-            skip_bad.check_is_local(f"{self.source} with data.resizer='opencv'")
-        return super()._batches(*arguments)

@@ -23,7 +23,7 @@ _FILES = {
 }
 _BOTH_WAYS = (
     "Either put the four files {files} into one folder and pass --data_dir=THAT_FOLDER, or run once without "
-    "--data_dir on a machine with internet, where tf_keras.datasets downloads them into ~/.keras."
+    "--data_dir on a machine with internet, where Keras downloads them into ~/.keras."
 ).format(files=", ".join(name for names in _FILES.values() for name in names))
 
 
@@ -70,13 +70,13 @@ def _read_idx(path: str, magic: int, dimensions: int) -> np.ndarray:
 
 
 def _downloaded() -> tuple[Arrays, ...]:
-    import tf_keras
+    import keras
 
     try:
-        train, test = tf_keras.datasets.mnist.load_data()
+        train, test = keras.datasets.mnist.load_data()
     except Exception as error:
         raise InputError(f"MNIST could not be downloaded ({error}). {_BOTH_WAYS}") from None
     return tuple(
-        Arrays(images, labels.astype(np.int32), CLASSES, f"tf_keras.datasets.mnist, {name}")
+        Arrays(images, labels.astype(np.int32), CLASSES, f"keras.datasets.mnist, {name}")
         for name, (images, labels) in (("train", train), ("test", test))
     )

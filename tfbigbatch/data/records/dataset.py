@@ -80,45 +80,28 @@ class RecordDataset(SplitDataset):
         own = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
         order = RecordOrder(self._reader.chunks, own, seed, self._shuffle_window)
         records = reader.shuffled_records(self._reader, order, first_step)
-        return self._batches(records, context, batch_size, last_step - first_step, seed)
+        return self._batches(records, batch_size // context.num_replicas_in_sync, own, seed, last_step - first_step)
 
     def evaluation_batches(self, context: tf.distribute.InputContext, *, batch_size: int) -> tf.data.Dataset:
         own = HostSlice(batch_size, context.num_input_pipelines, context.input_pipeline_id)
-        steps = self.evaluation_steps(batch_size)
-        records = reader.records_in_order(self._reader, own, steps).map(
-            lambda records, numbers: (records, numbers, tf.constant(0, tf.int64))
-        )
-        return self._batches(records, context, batch_size, steps, None)
+        records = reader.records_in_order(self._reader, own)
+        return self._batches(records, batch_size // context.num_replicas_in_sync, own, None, own.steps(len(self)))
 
     def _batches(
-        self,
-        records: tf.data.Dataset,
-        context: tf.distribute.InputContext,
-        batch_size: int,
-        steps: int,
-        seed: int | None,
+        self, records: tf.data.Dataset, size: int, own: HostSlice, seed: int | None, steps: int
     ) -> tf.data.Dataset:
-        """This worker's batches of `steps` steps, from runs of (records, numbers, epoch), made in parallel."""
-        size = batch_size // context.num_replicas_in_sync
-        count = steps * (context.num_replicas_in_sync // context.num_input_pipelines)
-        group = size if self.most_at_once is None else math.gcd(size, self.most_at_once)
-        report = self.bad.reporter()
-
-        def made(*parts: tf.Tensor) -> Any:
-            records, numbers, epochs = (tf.ensure_shape(each, [group]) for each in parts)
-            examples = functools.partial(self.examples, seed=seed)
-            return map_records(examples, records, numbers, (numbers, epochs), report)
-
-        batches = (
-            records.map(lambda records, numbers, epoch: (records, numbers, tf.fill(tf.shape(numbers), epoch)))
-            .rebatch(group, drop_remainder=True)
-            .take(count * (size // group))
-            .map(made, num_parallel_calls=self._threads, deterministic=True)
+        """Batches of `size` examples, from runs of (records, numbers, epochs), made in parallel a group at a time."""
+        group = math.gcd(size, self.most_at_once or size)
+        examples, report = functools.partial(self.examples, seed=seed), self.bad.reporter()
+        return (
+            records.rebatch(group, drop_remainder=True)
+            .take(steps * own.per_host // group)
+            .map(
+                lambda *elements: map_records(examples, elements, report),
+                num_parallel_calls=self._threads,
+                deterministic=True,
+            )
+            .rebatch(size, drop_remainder=True)
+            .prefetch(2)
+            .with_options(self._options)
         )
-        if group < size:
-
-            def joined(*parts: Any) -> Any:
-                return tf.nest.map_structure(lambda each: tf.reshape(each, [size, *each.shape[2:]]), parts)
-
-            batches = batches.batch(size // group, drop_remainder=True).map(joined)
-        return batches.prefetch(2).with_options(self._options)

@@ -22,7 +22,6 @@ import numpy as np
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write, check_regular, read_array, read_json_dictionary, reading_errors
-from tfbigbatch.utils.home import expanded
 
 MANIFEST = "manifest.json"
 # Records of which the offsets are held in memory, 32 MB. Those of more stay in the index, mapped into memory: of 365
@@ -155,7 +154,7 @@ def require(folder: str | None, kind: Kind) -> dict[str, Any]:
         raise InputError(
             f"--data_dir is missing: give a folder of prepared {kind.what}. To prepare one: {kind.command}"
         )
-    content = read(expanded(folder), kind)
+    content = read(os.path.expanduser(folder), kind)
     if content is None:
         raise InputError(
             f"--data_dir={folder} holds no prepared {kind.what}: it has no {MANIFEST} of them. "
@@ -180,7 +179,7 @@ def load(
     """
     content = require(folder, kind)
     assert folder is not None
-    folder = expanded(folder)
+    folder = os.path.expanduser(folder)
     try:
         splits = {name: _split(folder, name, entry) for name, entry in content["splits"].items()}
         return build(folder, content, splits)

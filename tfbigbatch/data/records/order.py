@@ -189,6 +189,10 @@ class HostSlice:
         """A host's examples in one global batch."""
         return self.batch_size // self.hosts
 
+    def steps(self, size: int) -> int:
+        """The number of global batches that hold `size` examples, the last one padded."""
+        return -(-size // self.batch_size)
+
     def before(self, position: Any) -> Any:
         """The number of the first `position` positions that belong to the host; ints or int64 tensors."""
         return self._before(position, self.host + 1) - self._before(position, self.host)

@@ -117,8 +117,8 @@ def shuffled_records(reader: RecordReader, order: RecordOrder, first_step: int) 
       first_step: the step of the first record.
 
     Returns:
-      tf.data.Dataset of (records, numbers, epoch), an element for each window: string [m], int64 [m] and
-      int64 scalar. An empty string stands for a record that cannot be read.
+      tf.data.Dataset of (records, numbers, epochs), an element for each window: string [m] and twice int64 [m]. An
+      empty string stands for a record that cannot be read.
     """
     first_epoch, first_window, taken = order.position(first_step)
 
@@ -131,25 +131,24 @@ def shuffled_records(reader: RecordReader, order: RecordOrder, first_step: int) 
         first, size = order.pieces(epoch, window, short)
         total = tf.reduce_sum(size)
         records, numbers = reader.records((first, size)).rebatch(total).get_single_element()
-        indices = order.shuffled(epoch, window, total)
         skipped = tf.where((epoch == first_epoch) & (window == first_window), taken, 0)
-        return tf.gather(records, indices)[skipped:], tf.gather(numbers, indices)[skipped:], epoch
+        indices = order.shuffled(epoch, window, total)[skipped:]
+        return tf.gather(records, indices), tf.gather(numbers, indices), tf.fill(tf.shape(indices), epoch)
 
     # One window is read while another is taken from.
     return tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(windows_of).map(read_window).prefetch(1)
 
 
-def records_in_order(reader: RecordReader, host_slice: HostSlice, steps: int) -> tf.data.Dataset:
+def records_in_order(reader: RecordReader, host_slice: HostSlice) -> tf.data.Dataset:
     """A host's slice of every record once, in order, padded to whole batches.
 
     Args:
       reader: RecordReader.
       host_slice: HostSlice of this host.
-      steps: the number of global batches that hold every record.
 
     Returns:
-      tf.data.Dataset of (records, numbers), runs of them: string [m] and int64 [m]; padding is an empty
-      string with the number PADDING.
+      tf.data.Dataset of (records, numbers, epochs), runs of them: string [m] and twice int64 [m], epochs of 0; padding
+      is an empty string with the number PADDING.
     """
     chunks, size = reader.chunks, reader.chunks.records
 
@@ -161,4 +160,5 @@ def records_in_order(reader: RecordReader, host_slice: HostSlice, steps: int) ->
         nothing = tf.data.Dataset.from_tensors((tf.fill(padding, ""), tf.fill(padding, tf.constant(PADDING, tf.int64))))
         return reader.records(pieces).concatenate(nothing)
 
-    return tf.data.Dataset.range(steps).flat_map(of_step)
+    runs = tf.data.Dataset.range(host_slice.steps(size)).flat_map(of_step)
+    return runs.map(lambda records, numbers: (records, numbers, tf.zeros_like(numbers)))

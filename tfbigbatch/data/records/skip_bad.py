@@ -81,10 +81,12 @@ class BadRecords:
 
 def _remote_host() -> str | None:
     """The device that eager operations are placed on, where it is of another process than this one; else None."""
-    here = tf.zeros([]).device
-    # TPUs have no part in it: their pipelines are on the CPU of a host.
-    with tf.device(None):
-        local = tf.zeros([]).device
+    # A tensor of a graph, as in a function of a dataset, has no device yet.
+    with tf.init_scope():
+        here = tf.zeros([]).device
+        # TPUs have no part in it: their pipelines are on the CPU of a host.
+        with tf.device(None):
+            local = tf.zeros([]).device
     first, second = (tf.DeviceSpec.from_string(device) for device in (here, local))
     return None if (first.job, first.task) == (second.job, second.task) else here
 
@@ -104,11 +106,7 @@ def check_is_local(source: str) -> None:
 
 
 def map_records(
-    function: Callable[..., Any],
-    records: tf.Tensor,
-    numbers: tf.Tensor,
-    others: tuple[tf.Tensor, ...],
-    report: Callable[[tf.Tensor], Any],
+    function: Callable[..., Any], elements: tuple[tf.Tensor, ...], report: Callable[[tf.Tensor], Any]
 ) -> Any:
     """`function` of some records, where an empty one stands in for each that it fails on.
 
@@ -117,36 +115,33 @@ def map_records(
     records are tried at once, and one by one only where that fails: the price of safety is paid once for all.
 
     Args:
-      function: from tensors like (records, *others), or of one of them with a first dimension of 1, to a nest of
-        tensors of the same first dimension; an empty string stands for no record.
-      records: string [n], n known; empty where there is none or it could not be read.
-      numbers: int64 [n], the records' numbers in the split; negative where there is none.
-      others: further tensors of [n, ...] each.
+      function: from `elements`, or one of each with a first dimension of 1, to a nest of tensors of the same first
+        dimension; an empty string stands for no record.
+      elements: records, string [n], n known, empty where there is none or it could not be read; their numbers in the
+        split, int64 [n], negative where there is none; and further tensors of [n, ...].
       report: called where any are bad, with their numbers.
 
     Returns:
       The nest of tensors.
     """
+    records, numbers, *others = elements
 
-    def attempt(elements: tuple[tf.Tensor, ...]) -> tuple[Any, tf.Tensor]:
+    def attempt(*elements: tf.Tensor) -> tuple[Any, tf.Tensor]:
         """(results, True), or zeros and False where the function fails."""
         tried = tf.data.Dataset.from_tensors(elements).map(lambda *elements: (function(*elements), True))
-        count = elements[0].shape[:1]
-        blank = tf.nest.map_structure(lambda spec: tf.zeros(count + spec.shape[1:], spec.dtype), tried.element_spec[0])
+        blank = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), tried.element_spec[0])
         either = tried.ignore_errors().concatenate(tf.data.Dataset.from_tensors((blank, False)))
         return either.take(1).get_single_element()
 
-    def is_fine(at: tf.Tensor) -> tf.Tensor:
-        alone = (tf.ensure_shape(each[at : at + 1], [1, *each.shape[1:]]) for each in (records, *others))
-        return attempt(tuple(alone))[1]
-
     def without_the_bad() -> tuple[Any, tf.Tensor]:
-        fine = tf.map_fn(is_fine, tf.range(records.shape[0]), fn_output_signature=tf.bool)
-        return function(tf.where(fine, records, ""), *others), unreadable | ~fine
+        fine = tf.map_fn(
+            lambda one: attempt(*(each[None] for each in one))[1], elements, fn_output_signature=tf.bool
+        )
+        return function(tf.where(fine, records, ""), numbers, *others), unreadable | ~fine
 
     unreadable = tf.strings.length(records) == 0
-    results, fine = attempt((records, *others))
+    results, fine = attempt(*elements)
     results, bad = tf.cond(fine, lambda: (results, unreadable), without_the_bad)
     found = tf.boolean_mask(numbers, bad & (numbers >= 0))
     tf.cond(tf.size(found) > 0, lambda: (report(found), True)[1], lambda: False)
-    return tf.nest.map_structure(lambda one: tf.ensure_shape(one, [*records.shape, *one.shape[1:]]), results)
+    return results

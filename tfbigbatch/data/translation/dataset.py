@@ -136,7 +136,9 @@ class TranslationRecords(SplitDataset):
         """(features, labels, weights) of some pairs."""
         records = tf.ensure_shape(tf.numpy_function(self._reader.read, [numbers], tf.string), numbers.shape)
         features, labels, weights = skip_bad.map_records(
-            self._parsed, records, numbers, (), lambda bad: tf.numpy_function(self.bad.add, [bad], [])
+            lambda records, _: self._parsed(records),
+            (records, numbers),
+            lambda bad: tf.numpy_function(self.bad.add, [bad], []),
         )
         return {**features, "bucket": bucket}, labels, weights
 
