@@ -18,22 +18,15 @@ def uniform(initial_scale: float) -> tf_keras.initializers.Initializer:
     return tf_keras.initializers.RandomUniform(-initial_scale, initial_scale)
 
 
-def lstm(units: int, **options: Any) -> tf_keras.layers.LSTM:
-    """Keras' LSTM; in float32 on a machine without a GPU it is traced in half the time, to the same bits.
-
-    Keras traces each LSTM twice, forward and backward: for cuDNN, and for all other devices. TensorFlow chooses when it
-    runs the graph. Without a GPU there is nothing to choose. Under mixed precision the other trace would sum a kernel's
-    gradients over the time steps in another precision, so that it stays as it is.
+def lstm(units: int, **options: Any) -> Any:
+    """Keras' LSTM.
 
     Args:
-      units, options: the arguments of `tf_keras.layers.LSTM`.
+      units, options: the arguments of `keras.layers.LSTM`.
     """
-    layer = tf_keras.layers.LSTM(units, **options)
-    if layer.compute_dtype == layer.variable_dtype and not tf.config.list_physical_devices("GPU"):
-        layer._could_use_gpu_kernel = False
-        # The layer has no control flow on tensors, and AutoGraph takes as long to see it as the trace does.
-        layer.call = tf.autograph.experimental.do_not_convert(layer.call)
-    return layer
+    import keras
+
+    return keras.layers.LSTM(units, **options)
 
 
 class SequenceLSTM(tf_keras.layers.LSTM):

@@ -6,14 +6,13 @@ All map uint8 images [batch, rows, columns] to float32 logits [batch, classes], 
 
 from __future__ import annotations
 
-import tensorflow as tf
-import tf_keras
+import keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models.checks import check_rates, check_sizes
 from tfbigbatch.models.lstm import lstm
 
-layers = tf_keras.layers
+layers = keras.layers
 
 
 def row_classifier(
@@ -25,7 +24,7 @@ def row_classifier(
     projection_units: int = 0,
     dropout: float = 0.0,
     unroll: bool = False,
-) -> tf_keras.Model:
+) -> keras.Model:
     """A classifier that reads an image as a sequence of its rows.
 
     Args:
@@ -49,7 +48,7 @@ def row_classifier(
 
 def lenet(
     *, shape: tuple[int, int], classes: int, brightest: int, filters: int = 6, fc_units: int = 120
-) -> tf_keras.Model:
+) -> keras.Model:
     """LeNet-5 (LeCun et al. 1998) in its modern form: ReLU, max pooling, and softmax of dense logits.
 
     Two convolutions of 5x5, each pooled by 2, and three dense layers. 61,706 parameters for MNIST.
@@ -84,7 +83,7 @@ def mnist_cnn(
     filters: int = 32,
     fc_units: int = 1024,
     dropout: float = 0.4,
-) -> tf_keras.Model:
+) -> keras.Model:
     """Two convolutions of 5x5, each pooled by 2, and two dense layers. 3,274,634 parameters for MNIST.
 
     Args:
@@ -106,11 +105,11 @@ def mnist_cnn(
     return _classifier(images, x, classes, "mnist_cnn")
 
 
-def _scaled(shape: tuple[int, int], brightest: int) -> tuple[tf.Tensor, tf.Tensor]:
-    images = tf_keras.Input(shape, dtype="uint8", name="images")
+def _scaled(shape: tuple[int, int], brightest: int) -> tuple[keras.KerasTensor, keras.KerasTensor]:
+    images = keras.Input(shape, dtype="uint8", name="images")
     return images, layers.Rescaling(1.0 / brightest, name="rescaling")(images)
 
 
-def _classifier(images: tf.Tensor, features: tf.Tensor, classes: int, name: str) -> tf_keras.Model:
+def _classifier(images: keras.KerasTensor, features: keras.KerasTensor, classes: int, name: str) -> keras.Model:
     # The logits stay float32 under mixed precision: their softmax needs the precision.
-    return tf_keras.Model(images, layers.Dense(classes, dtype="float32", name="logits")(features), name=name)
+    return keras.Model(images, layers.Dense(classes, dtype="float32", name="logits")(features), name=name)
