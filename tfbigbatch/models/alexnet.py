@@ -6,13 +6,11 @@ import math
 import typing
 from typing import Any
 
-import tensorflow as tf
-import tf_keras
+import keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
 from tfbigbatch.models.checks import check_rates, check_sizes, one_of
-from tfbigbatch.models.rebuilt import RebuiltModel
 
 # Filter size and stride of the first convolution, and its total padding; None pads until the filters fit the image.
 STEMS = {"11x11_stride4": (11, 4, None), "5x5_stride2": (5, 2, 4), "5x5": (5, 1, 4)}
@@ -53,7 +51,7 @@ def alexnet(
     dropout: float = 0.5,
     cross_replica_norm: bool = False,
     name: str = "alexnet",
-) -> tf_keras.Model:
+) -> keras.Model:
     """AlexNet (Krizhevsky et al. 2012) as Caffe's single-tower model, or AlexNet-BN.
 
     Weights and biases are initialised as in Caffe: normal with standard deviation 0.01 (0.005 in fc6 and fc7), and
@@ -83,7 +81,7 @@ def alexnet(
       name: of the model.
 
     Returns:
-      tf_keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
+      keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
 
     Raises:
       ValueError: a size is out of range, or the image is too small for the layers.
@@ -96,16 +94,11 @@ def alexnet(
     if cross_replica_norm and norm != "batch":
         raise InputError(f"cross_replica_norm=True, norm={norm!r}: expected norm='batch'; there is nothing to share.")
     _check_image(image_size, stem)
-    arguments = {"image_size": image_size, "classes": classes, "stem": stem, "width": width, "fc_units": fc_units}
-    arguments |= {"groups": groups, "dropout": dropout, "name": name}
     pixels, x = image_layers.normalized_input(image_size, divide=norm == "batch")
     x = _convolutions(_padded(x, stem), stem, width, groups, norm, cross_replica_norm)
-    x = _dense(tf_keras.layers.Flatten(name="flatten")(x), fc_units, dropout)
+    x = _dense(keras.layers.Flatten(name="flatten")(x), fc_units, dropout)
     logits = image_layers.logits(x, classes, _normal(0.01, 4096, fc_units))
-    if norm == "batch":
-        return tf_keras.Model(pixels, logits, name=name)
-    # A functional model with a layer of this package would load only where this module is imported already.
-    return RebuiltModel(pixels, logits, builder="alexnet", arguments=arguments, name=name)
+    return keras.Model(pixels, logits, name=name)
 
 
 def _convolutions(x: Any, stem: str, width: int, groups: int, norm: str, cross_replica_norm: bool) -> Any:
@@ -113,24 +106,8 @@ def _convolutions(x: Any, stem: str, width: int, groups: int, norm: str, cross_r
         x = _convolution(number, stem, width, groups if published.grouped else 1, x.shape[-1], norm)(x)
         x = _normalized(x, number, norm, cross_replica_norm)
         if published.pooled:
-            x = tf_keras.layers.MaxPooling2D(3, 2, name=f"pool{number}")(x)
+            x = keras.layers.MaxPooling2D(3, 2, name=f"pool{number}")(x)
     return x
-
-
-@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-class LocalResponseNormalization(tf_keras.layers.Layer):
-    """Local response normalisation across channels (Krizhevsky et al. 2012, section 3.3).
-
-    a / (k + alpha * sum of a^2 over n channels)^beta. (Caffe's has k=1, and divides alpha by n.) From and to [batch,
-    height, width, channels] of the compute dtype; computed in float32, the only type with kernels on every device.
-    """
-
-    k, n, alpha, beta = 2.0, 5, 1e-4, 0.75
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        values = tf.cast(inputs, tf.float32)
-        normalized = tf.nn.local_response_normalization(values, self.n // 2, self.k, self.alpha, self.beta)
-        return tf.cast(normalized, inputs.dtype)
 
 
 def _check_image(image_size: int, stem: str) -> None:
@@ -144,18 +121,18 @@ def _check_image(image_size: int, stem: str) -> None:
         )
 
 
-def _padded(x: tf.Tensor, stem: str) -> tf.Tensor:
+def _padded(x: keras.KerasTensor, stem: str) -> keras.KerasTensor:
     size, stride, padding = STEMS[stem]
     if padding is None:
         padding = (size - x.shape[1]) % stride
     before = padding // 2
-    return tf_keras.layers.ZeroPadding2D(((before, padding - before),) * 2, name="conv1_pad")(x)
+    return keras.layers.ZeroPadding2D(((before, padding - before),) * 2, name="conv1_pad")(x)
 
 
-def _convolution(number: int, stem: str, width: int, groups: int, channels: int, norm: str) -> tf_keras.layers.Layer:
+def _convolution(number: int, stem: str, width: int, groups: int, channels: int, norm: str) -> keras.layers.Layer:
     published = _CONVOLUTIONS[number - 1]
     size, stride, _ = STEMS[stem] if number == 1 else (published.size, 1, None)
-    return tf_keras.layers.Conv2D(
+    return keras.layers.Conv2D(
         published.filters * width // _CONVOLUTIONS[0].filters,
         size,
         stride,
@@ -163,28 +140,28 @@ def _convolution(number: int, stem: str, width: int, groups: int, channels: int,
         groups=groups,
         use_bias=norm != "batch",
         kernel_initializer=_normal(0.01, published.inputs, size * size * channels // groups),
-        bias_initializer=tf_keras.initializers.Constant(published.bias),
+        bias_initializer=keras.initializers.Constant(published.bias),
         name=f"conv{number}",
     )
 
 
-def _normalized(x: tf.Tensor, number: int, norm: str, cross_replica_norm: bool) -> tf.Tensor:
+def _normalized(x: keras.KerasTensor, number: int, norm: str, cross_replica_norm: bool) -> keras.KerasTensor:
     """A convolution's output after ReLU, with batch normalisation before or (the first two) local response after it."""
     if norm == "batch":
         layer = image_layers.batch_normalization(epsilon=1e-4, cross_replica=cross_replica_norm, name=f"bn{number}")
-        return tf_keras.layers.ReLU(name=f"relu{number}")(layer(x))
-    x = tf_keras.layers.ReLU(name=f"relu{number}")(x)
-    return LocalResponseNormalization(name=f"lrn{number}")(x) if number <= 2 else x
+        return keras.layers.ReLU(name=f"relu{number}")(layer(x))
+    x = keras.layers.ReLU(name=f"relu{number}")(x)
+    return image_layers.LocalResponseNormalization(name=f"lrn{number}")(x) if number <= 2 else x
 
 
-def _normal(deviation: float, published_inputs: int, inputs: int) -> tf_keras.initializers.Initializer:
+def _normal(deviation: float, published_inputs: int, inputs: int) -> keras.initializers.Initializer:
     """Normal initialiser with the published gain: `deviation` for `published_inputs`, scaled to `inputs`."""
-    return tf_keras.initializers.RandomNormal(stddev=deviation * math.sqrt(published_inputs / inputs))
+    return keras.initializers.RandomNormal(stddev=deviation * math.sqrt(published_inputs / inputs))
 
 
-def _dense(x: tf.Tensor, fc_units: int, dropout: float) -> tf.Tensor:
+def _dense(x: keras.KerasTensor, fc_units: int, dropout: float) -> keras.KerasTensor:
     for layer, inputs in (("fc6", 6 * 6 * 256), ("fc7", 4096)):
-        kernel, bias = _normal(0.005, inputs, x.shape[-1]), tf_keras.initializers.Constant(0.1)
-        x = tf_keras.layers.Dense(fc_units, "relu", kernel_initializer=kernel, bias_initializer=bias, name=layer)(x)
-        x = tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}")(x)
+        kernel, bias = _normal(0.005, inputs, x.shape[-1]), keras.initializers.Constant(0.1)
+        x = keras.layers.Dense(fc_units, "relu", kernel_initializer=kernel, bias_initializer=bias, name=layer)(x)
+        x = keras.layers.Dropout(dropout, name=f"dropout_{layer}")(x)
     return x

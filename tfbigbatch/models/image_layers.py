@@ -1,16 +1,17 @@
-"""Layers that the image classifiers share: normalised input, batch normalisation, logits."""
+"""Layers that the image classifiers share: normalised input, batch and local response normalisation, logits."""
 
 from __future__ import annotations
 
-import tensorflow as tf
-import tf_keras
+from typing import Any
+
+import keras
 
 # ImageNet's red, green and blue channels, in 0..255.
 CHANNEL_MEANS = (123.68, 116.779, 103.939)
 CHANNEL_DEVIATIONS = (58.393, 57.12, 57.375)
 
 
-def normalized_input(image_size: int, *, divide: bool = True) -> tuple[tf.Tensor, tf.Tensor]:
+def normalized_input(image_size: int, *, divide: bool = True) -> tuple[keras.KerasTensor, keras.KerasTensor]:
     """The input of a network, and its pixels minus ImageNet's channel means.
 
     Computed on the device, so that a pixel is transferred as one byte.
@@ -22,36 +23,95 @@ def normalized_input(image_size: int, *, divide: bool = True) -> tuple[tf.Tensor
     Returns:
       (uint8, float32), both [batch, image_size, image_size, 3].
     """
-    images = tf_keras.Input((image_size, image_size, 3), dtype="uint8", name="images")
+    images = keras.Input((image_size, image_size, 3), dtype="uint8", name="images")
     scales = [1.0 / deviation for deviation in CHANNEL_DEVIATIONS] if divide else [1.0] * 3
     offsets = [-mean * scale for mean, scale in zip(CHANNEL_MEANS, scales)]
     # float32 under mixed precision too: the next layer casts the result, so it is rounded once.
-    return images, tf_keras.layers.Rescaling(scales, offsets, dtype="float32", name="normalization")(images)
+    return images, keras.layers.Rescaling(scales, offsets, dtype="float32", name="normalization")(images)
+
+
+@keras.saving.register_keras_serializable("tfbigbatch")
+class FusedBatchNormalization(keras.layers.BatchNormalization):
+    """Keras' batch normalisation with TensorFlow's fused kernel in training, which Keras 3 does not use.
+
+    Variables, config and results are those of Keras' layer. The kernel runs on images [batch, height, width, channels]
+    of float32, bfloat16 or float16, and computes statistics in float32. Where it cannot, Keras' own operations run: on
+    another backend, with `synchronized`, without gamma or beta.
+    """
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        if not training or not self._is_fused(inputs, mask):
+            return super().call(inputs, training=training, mask=mask)
+        import tensorflow as tf
+
+        outputs, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
+            x=inputs,
+            scale=self.gamma.value,
+            offset=self.beta.value,
+            mean=[],
+            variance=[],
+            epsilon=self.epsilon,
+            is_training=True,
+        )
+        # The kernel's variance is divided by n - 1, Keras' by n.
+        n = tf.cast(tf.size(inputs, tf.int64) // inputs.shape[-1], tf.float32)
+        for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance * ((n - 1.0) / n))):
+            moving.assign(moving * self.momentum + new * (1.0 - self.momentum))
+        return outputs
+
+    def _is_fused(self, inputs: Any, mask: Any) -> bool:
+        plain = self.scale and self.center and not self.renorm and not self.synchronized and mask is None
+        images = len(inputs.shape) == 4 and self.axis in (-1, 3) and self.compute_dtype != "float64"
+        return bool(keras.backend.backend() == "tensorflow" and self.trainable and plain and images)
 
 
 def batch_normalization(
     *, epsilon: float, cross_replica: bool, name: str, zero_gamma: bool = False
-) -> tf_keras.layers.Layer:
+) -> keras.layers.BatchNormalization:
     """Batch normalisation with momentum 0.9.
 
     Args:
       epsilon: added to the variance.
-      cross_replica: mean and variance over the batch of all replicas, instead of each replica's own.
+      cross_replica: mean and variance over the batch of all replicas, instead of each replica's own; TensorFlow alone.
       name: of the layer; an optimizer's exclusions match it and the weights 'gamma' and 'beta'.
       zero_gamma: initialises the scale with 0 instead of 1.
     """
-    return tf_keras.layers.BatchNormalization(
+    return FusedBatchNormalization(
         momentum=0.9,
         epsilon=epsilon,
         gamma_initializer="zeros" if zero_gamma else "ones",
-        # Keras has a fused kernel only for the batch of one replica.
         synchronized=cross_replica,
         name=name,
     )
 
 
-def logits(features: tf.Tensor, classes: int, kernel_initializer: tf_keras.initializers.Initializer) -> tf.Tensor:
+@keras.saving.register_keras_serializable("tfbigbatch")
+class LocalResponseNormalization(keras.layers.Layer):
+    """Local response normalisation across channels (Krizhevsky et al. 2012, section 3.3).
+
+    a / (k + alpha * sum of a^2 over n channels)^beta. (Caffe's has k=1, and divides alpha by n.) From and to [batch,
+    height, width, channels] of the compute dtype; computed in float32, the only type with kernels on every device.
+    """
+
+    k, n, alpha, beta = 2.0, 5, 1e-4, 0.75
+
+    def call(self, inputs: Any) -> Any:
+        values, reach = keras.ops.cast(inputs, "float32"), self.n // 2
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            normalized = tf.nn.local_response_normalization(values, reach, self.k, self.alpha, self.beta)
+        else:
+            channels = values.shape[-1]
+            squares = keras.ops.pad(keras.ops.square(values), [(0, 0)] * 3 + [(reach, reach)])
+            near = sum(squares[..., first : first + channels] for first in range(self.n))
+            normalized = values / (self.k + self.alpha * near) ** self.beta
+        return keras.ops.cast(normalized, inputs.dtype)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+
+def logits(features: keras.KerasTensor, classes: int, kernel_initializer: Any) -> keras.KerasTensor:
     """The last layer, float32 under mixed precision too: its softmax needs the precision."""
-    return tf_keras.layers.Dense(classes, kernel_initializer=kernel_initializer, dtype="float32", name="logits")(
-        features
-    )
+    return keras.layers.Dense(classes, kernel_initializer=kernel_initializer, dtype="float32", name="logits")(features)
