@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
-import tf_keras
+import keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
-from tfbigbatch.models import recompute as recomputation
 from tfbigbatch.models.checks import check_recompute, check_sizes, one_of
+from tfbigbatch.models.recompute import recomputed
 from tfbigbatch.models.sizes import RESNET_DEPTHS as DEPTHS
 
 # Filter and stride of the first convolution, and whether a max pooling of stride 2 follows.
@@ -34,7 +33,7 @@ def resnet(
     cross_replica_norm: bool = False,
     recompute: bool = False,
     name: str = "resnet",
-) -> tf_keras.Model:
+) -> keras.Model:
     """A residual network with any number of blocks.
 
     Version 1 is v1.5: He et al. 2015 (arXiv:1512.03385) with the stride of a bottleneck in its 3x3
@@ -62,7 +61,7 @@ def resnet(
       name: of the model.
 
     Returns:
-      tf_keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
+      keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
 
     Raises:
       ValueError: a size is out of range, or the image is too small for the stages.
@@ -84,14 +83,13 @@ def resnet(
     if version == 2:
         x = network.activated(x, "last_bn", "last_relu")
     # float32 under mixed precision too: a mean of many pixels.
-    x = tf_keras.layers.GlobalAveragePooling2D(dtype="float32", name="average_pool")(x)
-    logits = image_layers.logits(x, classes, tf_keras.initializers.RandomNormal(stddev=0.01))
-    if recompute:
-        return recomputation.RecomputedModel(pixels, logits, ends=ends, name=name)
-    return tf_keras.Model(pixels, logits, name=name)
+    x = keras.layers.GlobalAveragePooling2D(dtype="float32", name="average_pool")(x)
+    logits = image_layers.logits(x, classes, keras.initializers.RandomNormal(stddev=0.01))
+    model = keras.Model(pixels, logits, name=name)
+    return recomputed(model, ends) if recompute else model
 
 
-def imagenet_resnet(*, depth: int, **fields: Any) -> tf_keras.Model:
+def imagenet_resnet(*, depth: int, **fields: Any) -> keras.Model:
     """The networks of He et al. 2015 for ImageNet; basic blocks in 18 and 34 layers, bottlenecks in more.
 
     For 1,000 classes ResNet-50 has 25,557,032 parameters in version 1, and 25,549,352 in version 2.
@@ -112,7 +110,7 @@ def imagenet_resnet(*, depth: int, **fields: Any) -> tf_keras.Model:
     return resnet(blocks=blocks, bottleneck=bottleneck, **fields)
 
 
-def cifar_resnet(*, depth: int, width: int = 16, stem: str = "3x3", **fields: Any) -> tf_keras.Model:
+def cifar_resnet(*, depth: int, width: int = 16, stem: str = "3x3", **fields: Any) -> keras.Model:
     """The networks of He et al. 2015 for CIFAR-10: 6n + 2 layers, n blocks in each of three stages.
 
     A projection replaces the paper's zero-padded shortcut: ResNet-20 has 272,474 parameters for 10 classes,
@@ -151,13 +149,13 @@ def _check_halvings(image_size: int, stem: str, blocks: tuple[int, ...]) -> None
         )
 
 
-def _stem(network: _Layers, x: tf.Tensor, width: int, stem: str) -> tf.Tensor:
+def _stem(network: _Layers, x: keras.KerasTensor, width: int, stem: str) -> keras.KerasTensor:
     size, stride, pooled = STEMS[stem]
     x = network.convolution(x, width, size, stride, "stem_conv")
     # Version 2 leaves the activation to the first block.
     if network.version == 1:
         x = network.activated(x, "stem_bn", "stem_relu")
-    return tf_keras.layers.MaxPooling2D(3, 2, padding="same", name="stem_pool")(x) if pooled else x
+    return keras.layers.MaxPooling2D(3, 2, padding="same", name="stem_pool")(x) if pooled else x
 
 
 class _Layers:
@@ -168,15 +166,15 @@ class _Layers:
         self._bottleneck = bottleneck
         self._cross_replica_norm = cross_replica_norm
 
-    def convolution(self, x: tf.Tensor, filters: int, size: int, stride: int, name: str) -> tf.Tensor:
+    def convolution(self, x: keras.KerasTensor, filters: int, size: int, stride: int, name: str) -> keras.KerasTensor:
         if stride > 1 and size == 1:
             # The same numbers as with the stride in the convolution, as fast, and safe: TensorFlow 2.20's (oneDNN's)
             # gradient of a strided 1x1 filter writes past its memory on CPUs where eight channels or fewer come in.
-            x, stride = tf_keras.layers.AveragePooling2D(1, stride, name=f"{name}_stride")(x), 1
+            x, stride = keras.layers.AveragePooling2D(1, stride, name=f"{name}_stride")(x), 1
         padded = stride > 1
         if padded:
-            x = tf_keras.layers.ZeroPadding2D(size // 2, name=f"{name}_pad")(x)
-        return tf_keras.layers.Conv2D(
+            x = keras.layers.ZeroPadding2D(size // 2, name=f"{name}_pad")(x)
+        return keras.layers.Conv2D(
             filters,
             size,
             stride,
@@ -186,15 +184,15 @@ class _Layers:
             name=name,
         )(x)
 
-    def norm(self, x: tf.Tensor, name: str, zero_gamma: bool = False) -> tf.Tensor:
+    def norm(self, x: keras.KerasTensor, name: str, zero_gamma: bool = False) -> keras.KerasTensor:
         return image_layers.batch_normalization(
             epsilon=1e-5, cross_replica=self._cross_replica_norm, zero_gamma=zero_gamma, name=name
         )(x)
 
-    def activated(self, x: tf.Tensor, norm_name: str, relu_name: str) -> tf.Tensor:
-        return tf_keras.layers.ReLU(name=relu_name)(self.norm(x, norm_name))
+    def activated(self, x: keras.KerasTensor, norm_name: str, relu_name: str) -> keras.KerasTensor:
+        return keras.layers.ReLU(name=relu_name)(self.norm(x, norm_name))
 
-    def block(self, x: tf.Tensor, filters: int, stride: int, name: str) -> tf.Tensor:
+    def block(self, x: keras.KerasTensor, filters: int, stride: int, name: str) -> keras.KerasTensor:
         if self._bottleneck:
             convolutions = [(filters, 1, 1), (filters, 3, stride), (4 * filters, 1, 1)]
         else:
@@ -202,7 +200,7 @@ class _Layers:
         build = self._block_v1 if self.version == 1 else self._block_v2
         return build(x, convolutions, stride, name)
 
-    def _block_v1(self, x: tf.Tensor, convolutions: list[tuple[int, int, int]], stride: int, name: str) -> tf.Tensor:
+    def _block_v1(self, x: keras.KerasTensor, convolutions: list[tuple[int, int, int]], stride: int, name: str) -> keras.KerasTensor:
         shortcut, wide = x, convolutions[-1][0]
         if stride > 1 or x.shape[-1] != wide:
             shortcut = self.convolution(x, wide, 1, stride, f"{name}_shortcut_conv")
@@ -213,10 +211,10 @@ class _Layers:
                 x = self.activated(x, f"{name}_bn{number}", f"{name}_relu{number}")
         # The block starts as the identity, which is more stable at a large learning rate.
         x = self.norm(x, f"{name}_bn{len(convolutions)}", zero_gamma=True)
-        x = tf_keras.layers.Add(name=f"{name}_add")([x, shortcut])
-        return tf_keras.layers.ReLU(name=f"{name}_relu")(x)
+        x = keras.layers.Add(name=f"{name}_add")([x, shortcut])
+        return keras.layers.ReLU(name=f"{name}_relu")(x)
 
-    def _block_v2(self, x: tf.Tensor, convolutions: list[tuple[int, int, int]], stride: int, name: str) -> tf.Tensor:
+    def _block_v2(self, x: keras.KerasTensor, convolutions: list[tuple[int, int, int]], stride: int, name: str) -> keras.KerasTensor:
         shortcut, wide = x, convolutions[-1][0]
         projects = stride > 1 or x.shape[-1] != wide
         # No zero gamma here: each is before a ReLU, which would pass no gradient back to it.
@@ -227,4 +225,4 @@ class _Layers:
             x = self.convolution(x, *convolution, f"{name}_conv{number}")
         if projects:
             shortcut = self.convolution(shortcut, wide, 1, stride, f"{name}_shortcut_conv")
-        return tf_keras.layers.Add(name=f"{name}_add")([x, shortcut])
+        return keras.layers.Add(name=f"{name}_add")([x, shortcut])
