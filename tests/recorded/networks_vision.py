@@ -14,7 +14,6 @@ import os
 import sys
 
 import numpy as np
-import tensorflow as tf
 
 from tfbigbatch.models import alexnet, resnet, small_classifiers
 
@@ -69,42 +68,35 @@ def weights_of(model):
     return values
 
 
-def results(build, fields):
-    """What a network computes on its fixed weights, as arrays by name."""
+def with_fixed_weights(build, fields):
+    """A network that has them."""
     model = build(**fields)
     model.set_weights(weights_of(model))
-    images = np.random.default_rng(0).integers(0, fields.get("brightest", 255) + 1, (BATCH, *model.input_shape[1:]))
-    images = images.astype(np.uint8)
+    return model
+
+
+def images_for(fields, count=BATCH):
+    """Images for a network of these fields: uint8 [count, rows, columns, ...]."""
+    shape = fields["shape"] if "shape" in fields else (fields["image_size"], fields["image_size"], 3)
+    images = np.random.default_rng(0).integers(0, fields.get("brightest", 255) + 1, (count, *shape))
+    return images.astype(np.uint8)
+
+
+def results(build, fields):
+    """What a network computes on its fixed weights, as arrays by name."""
+    import tensorflow as tf
+
+    model, images = with_fixed_weights(build, fields), images_for(fields)
     found = {"outputs": model(images, training=False)}
     with tf.GradientTape() as tape:
         found["outputs in training"] = logits = model(images, training=True)
         loss = tf.reduce_mean(tf.square(logits - 1.0))
-    gradients = tape.gradient(loss, _tensors(model.trainable_variables))
+    gradients = tape.gradient(loss, [each.value for each in model.trainable_variables])
     values = [np.ravel(gradient) for gradient in gradients]
     found["gradients"] = np.concatenate([each[:: -(-len(each) // KEPT)] for each in values])
-    statistics = [np.ravel(each) for each in _statistics(model)]
-    if statistics:
+    if statistics := [np.asarray(each) for each in model.non_trainable_weights]:
         found["statistics"] = np.concatenate(statistics)
     return {name: np.asarray(value, np.float32) for name, value in found.items()}
-
-
-def _tensors(variables):
-    return variables
-
-
-def _statistics(model):
-    import tf_keras
-
-    for layer in model.layers:
-        if not isinstance(layer, tf_keras.layers.BatchNormalization):
-            continue
-        n = BATCH * np.prod(layer.output_shape[1:-1])
-        before = weights_of(model)[[each is layer.moving_variance for each in model.weights].index(True)]
-        moved, rate = layer.moving_variance.numpy(), 1 - layer.momentum
-        unbiased = (moved - layer.momentum * before) / rate
-        factor = 1.0 if layer.synchronized else (n - 1) / n
-        yield layer.moving_mean.numpy()
-        yield layer.momentum * before + rate * unbiased * factor
 
 
 def recorded(file):
