@@ -4,7 +4,6 @@ import gc
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -13,6 +12,7 @@ os.environ.pop("TF_CONFIG", None)
 # Where runs of a user's experiment file are recorded: not in the home of whoever tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tfbigbatch_state_")
 
+import keras
 import pytest
 import tensorflow as tf
 import tf_keras
@@ -83,8 +83,7 @@ def _reset_keras():
     disable_op_determinism()
     tf_keras.backend.clear_session()
     tf_keras.mixed_precision.set_global_policy("float32")
-    if "keras" in sys.modules:
-        sys.modules["keras"].config.set_dtype_policy("float32")
+    keras.config.set_dtype_policy("float32")
     tf_keras.utils.set_random_seed(0)
 
 
@@ -183,3 +182,12 @@ def mirrored(replicas):
         return choose("mirrored")[0]
     devices = [f"CPU:{i}" for i in range(replicas)]
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+
+
+def without_values(build, **fields):
+    """A Keras 3 model whose weights get no values, which takes seconds."""
+    with keras.StatelessScope(initialize_variables=False):
+        model = build(**fields)
+    # Or the next model that is built would give them theirs.
+    keras.utils.clear_session(free_memory=False)
+    return model

@@ -1,8 +1,7 @@
 """Registration of this package's classes with each Keras, when that Keras is imported.
 
-A saved model names its optimizer, schedule and initializers, and Keras looks the names up among the registered classes.
-A process that only loads a model imports none of their modules by itself. (Layers of `models` are of Keras 2, which
-imports the module that a file names.)
+A saved model names its optimizer, schedule, layers and initializers, and Keras looks the names up among the registered
+classes. A process that only loads a model imports none of their modules by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 _MODULES = {
-    "keras": ("tfbigbatch.optimizers.keras3", "tfbigbatch.schedules.keras3"),
+    "keras": ("tfbigbatch.optimizers.keras3", "tfbigbatch.schedules.keras3", "tfbigbatch.models.image_layers"),
     "tf_keras": ("tfbigbatch.keras2",),
 }
 # Classes of no Keras, which either can use.

@@ -31,7 +31,6 @@ CLASSES = {
         "_nodes_by_depth _steps_per_execution _test_counter _train_counter _training_state"
     ),
     "tf_keras.layers.Dropout": "_dtype_policy _random_generator",
-    "tf_keras.layers.LSTM": "_could_use_gpu_kernel",
     "tf_keras.src.backend.RandomGenerator": "_generator _maybe_init _rng_type",
     "tf_keras.src.engine.keras_tensor.KerasTensor": "_keras_history",
     "tf_keras.callbacks.Callback": "_supports_tf_logs",
@@ -40,7 +39,7 @@ CLASSES = {
     ),
     "tensorflow.data.Dataset": "_inputs _variant_tensor",
     "tensorflow.data.Iterator": "_iterator_resource",
-    "tensorflow.random.Generator": "_prepare_key_counter _state_var",
+    "tensorflow.random.Generator": "_state_var",
     "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2": (
         "_call_for_each_replica _container_strategy _create_variable _get_replica_id_in_sync_group _local_results "
         "_num_replicas_in_sync _reduce_to _update_non_slot _use_merge_call"
@@ -68,6 +67,7 @@ CLASSES = {
 
 # By module that is not part of the public interface: what is taken from it.
 MODULES = {
+    "keras.src.backend": "AutocastScope",
     "keras.src.random.seed_generator": "global_seed_generator",
     "tensorflow.compiler.tf2xla.python.xla": (
         "DotDimensionNumbers PrecisionConfig dot_general dynamic_update_slice optimization_barrier replica_id"
@@ -85,5 +85,4 @@ MODULES = {
     "tensorflow.python.ops.collective_ops": "all_reduce_v2 all_to_all_v2",
     "tensorflow.python.ops.control_flow_util": "GraphOrParentsInXlaContext",
     "tensorflow.python.trackable.base": "Trackable VARIABLE_VALUE_KEY",
-    "tf_keras.src.engine.functional": "get_network_config",
 }

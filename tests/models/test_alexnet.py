@@ -1,38 +1,32 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from tfbigbatch.models.alexnet import LocalResponseNormalization, alexnet
+from tests.conftest import without_values
+from tfbigbatch.models.alexnet import alexnet
+from tfbigbatch.models.image_layers import LocalResponseNormalization
 
 IMAGENET = {"image_size": 227, "classes": 1000}
 SMALL = {"image_size": 32, "classes": 10, "stem": "5x5", "width": 12, "fc_units": 64}
-
-
-@pytest.fixture(scope="module")
-def published():
-    # In a graph no weight gets its value, which takes seconds.
-    with tf.Graph().as_default():
-        return alexnet(**IMAGENET)
 
 
 def trainable(model):
     return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
 
 
-def test_the_parameter_counts_are_those_of_caffes_model(published):
-    assert trainable(published) == 60_965_224
-    with tf.Graph().as_default():
-        assert trainable(alexnet(**IMAGENET, groups=1)) == 62_378_344
-        # Less a bias, more a gamma and a beta for each of the 1,376 channels.
-        assert trainable(alexnet(**IMAGENET, norm="batch")) == 60_965_224 + 1_376
+def test_the_parameter_counts_are_those_of_caffes_model():
+    assert trainable(without_values(alexnet, **IMAGENET)) == 60_965_224
+    assert trainable(without_values(alexnet, **IMAGENET, groups=1)) == 62_378_344
+    # Less a bias, more a gamma and a beta for each of the 1,376 channels.
+    assert trainable(without_values(alexnet, **IMAGENET, norm="batch")) == 60_965_224 + 1_376
 
 
-def test_shapes_are_those_of_the_paper(published):
+def test_shapes_are_those_of_the_paper():
     shapes = {1: (55, 96), 2: (27, 256), 3: (13, 384), 4: (13, 384), 5: (13, 256)}
-    for model in (published, alexnet(image_size=224, classes=10, fc_units=8)):
+    published = without_values(alexnet, **IMAGENET)
+    for model in (published, without_values(alexnet, image_size=224, classes=10, fc_units=8)):
         for number, (size, filters) in shapes.items():
-            assert model.get_layer(f"conv{number}").output_shape == (None, size, size, filters)
-        assert model.get_layer("pool5").output_shape == (None, 6, 6, 256)
+            assert model.get_layer(f"conv{number}").output.shape == (None, size, size, filters)
+        assert model.get_layer("pool5").output.shape == (None, 6, 6, 256)
     assert published.get_layer("conv2").kernel.shape == (5, 5, 48, 256)
     names = [layer.name for layer in published.layers]
     assert names[3:7] == ["conv1", "relu1", "lrn1", "pool1"]
@@ -44,9 +38,9 @@ def test_shapes_are_those_of_the_paper(published):
 )
 def test_stems_for_small_images(stem, size, after):
     model = alexnet(**{**SMALL, "stem": stem, "image_size": size, "groups": 1})
-    assert model.get_layer("conv1").output_shape == (None, after, after, 12)
-    assert model.get_layer("pool5").output_shape[1] == (3 if after == 32 else 1)
-    assert model.output_shape == (None, 10)
+    assert model.get_layer("conv1").output.shape == (None, after, after, 12)
+    assert model.get_layer("pool5").output.shape[1] == (3 if after == 32 else 1)
+    assert model.output.shape == (None, 10)
 
 
 def test_weights_begin_as_caffes():

@@ -3,13 +3,15 @@
 import importlib
 import inspect
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests.conftest import mirrored
+from tests.helpers import preloaded
 from tfbigbatch.models import image_models, resnet
+from tfbigbatch.models.image_layers import FusedBatchNormalization
 
 # They pass the same code as the shorter ones.
 DEEP = [f"resnet{depth}{suffix}" for depth in (14, 18, 34, 50, 101, 152) for suffix in ("", "_v2")]
@@ -30,7 +32,7 @@ def loss_and_gradients(model, images):
         logits = model(images, training=True)
         labels = tf.range(len(images)) % 5
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
-    return loss, tape.gradient(loss, model.trainable_variables)
+    return loss, tape.gradient(loss, [each.value for each in model.trainable_variables])
 
 
 def test_every_function_that_builds_an_image_model_is_registered():
@@ -47,21 +49,69 @@ def test_every_function_that_builds_an_image_model_is_registered():
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEEP)) for name in image_models.NAMES]
 )
-def test_a_model_trains_in_bfloat16_and_is_serialisable(name):
-    tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
+def test_a_model_trains_in_bfloat16_and_is_saved(name, tmp_path):
+    keras.config.set_dtype_policy("mixed_bfloat16")
     model = build(name)
-    assert model.name == name and model.input.dtype == tf.uint8 and model.input_shape == (None, 64, 64, 3)
-    convolutions = [layer for layer in model.layers if isinstance(layer, tf_keras.layers.Conv2D)]
+    assert model.name == name and model.input.dtype == "uint8" and model.input.shape == (None, 64, 64, 3)
+    convolutions = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
     assert {layer.compute_dtype for layer in convolutions} == {"bfloat16"}
     _, gradients = loss_and_gradients(model, pixels())
     for gradient, variable in zip(gradients, model.trainable_variables):
-        assert variable.dtype == tf.float32
-        assert gradient is not None and np.isfinite(gradient).all(), variable.name
-    again = type(model).from_config(model.get_config())
-    again.set_weights(model.get_weights())
+        assert variable.dtype == "float32"
+        assert gradient is not None and np.isfinite(gradient).all(), variable.path
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
     logits = model(pixels())
     assert logits.dtype == tf.float32 and logits.shape == (4, 5) and np.isfinite(logits).all()
     np.testing.assert_array_equal(again(pixels()), logits)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_fused_batch_normalization_is_that_of_keras(dtype):
+    options = {
+        "momentum": 0.8,
+        "epsilon": 1e-3,
+        "dtype": keras.DTypePolicy(dtype if dtype == "float32" else "mixed_" + dtype),
+    }
+    values = tf.cast(tf.random.stateless_normal([2, 3, 3, 5], [1, 2], 4.0, 2.0), dtype)
+    found = []
+    for layer in (keras.layers.BatchNormalization(**options), FusedBatchNormalization(**options)):
+        layer.build((None, 3, 3, 5))
+        layer.set_weights([np.linspace(first, first + 1, 5) for first in range(1, 5)])
+        with tf.GradientTape() as tape:
+            tape.watch(values)
+            outputs = tf.cast(layer(values, training=True), tf.float32)
+            loss = tf.reduce_sum(outputs**3)
+        gradients = tape.gradient(loss, [values, *[each.value for each in layer.trainable_variables]])
+        found.append([outputs, *gradients, *layer.get_weights(), layer(values, training=False)])
+        config = layer.get_config()
+    assert keras.layers.BatchNormalization.from_config(config).get_config() == config
+    tolerance = 1e-5 if dtype == "float32" else 2e-2
+    for fused, kept in zip(*found, strict=True):
+        fused, kept = (tf.cast(each, tf.float32).numpy() for each in (fused, kept))
+        np.testing.assert_allclose(fused, kept, rtol=tolerance, atol=tolerance * np.abs(kept).max())
+
+
+def test_a_saved_model_loads_where_tfbigbatch_is_imported_and_its_layers_become_keras_own(tmp_path):
+    model = image_models.build("resnet", image_size=16, classes=3, width=4, blocks=(1,), recompute=True)
+    other = image_models.build("alexnet", image_size=15, stem="5x5", classes=3, width=6, fc_units=4)
+    for number, each in enumerate((model, other)):
+        each.save(tmp_path / f"{number}.keras")
+    program = tmp_path / "load.py"
+    program.write_text(
+        "import sys, tfbigbatch, keras\nfor path in sys.argv[1:]: print(keras.saving.load_model(path).count_params())\n"
+    )
+    done = preloaded.run(str(program), tmp_path / "0.keras", tmp_path / "1.keras")
+    assert done.stdout.split() == [str(model.count_params()), str(other.count_params())], done.stderr[-2000:]
+
+    def keras_own(layer):
+        fused = isinstance(layer, FusedBatchNormalization)
+        return keras.layers.BatchNormalization.from_config(layer.get_config()) if fused else layer
+
+    plain = keras.models.clone_model(model, clone_function=keras_own)
+    plain.set_weights(model.get_weights())
+    images = pixels()[:, :16, :16]
+    np.testing.assert_allclose(plain(images), model(images), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +141,7 @@ def test_cross_replica_norm_sees_the_batch_of_all_replicas():
     strategy = mirrored(2)
     results = {}
     for cross_replica_norm in (False, True):
-        tf_keras.utils.set_random_seed(0)
+        keras.utils.set_random_seed(0)
         whole = build("resnet", **fields)
         with strategy.scope():
             model = build("resnet", cross_replica_norm=cross_replica_norm, **fields)

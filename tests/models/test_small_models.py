@@ -1,13 +1,12 @@
-"""The small classifiers' published sizes, what every network refuses, dropout, and Keras' LSTM as it is traced."""
+"""The small classifiers' published sizes, what every network refuses, and dropout."""
 
 import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
-from tfbigbatch.models import bert, lstm, resnet, sizes, small_classifiers
+from tfbigbatch.models import bert, resnet, sizes, small_classifiers
 from tfbigbatch.models.alexnet import alexnet
 from tfbigbatch.models.beam_search import beam_search
 from tfbigbatch.models.gnmt import gnmt
@@ -29,7 +28,7 @@ def test_published_sizes(build, fields, parameters, kernels):
     model = build(**fields)
     logits = model(np.zeros((3, 28, 28), np.uint8))
     assert logits.shape == (3, 10) and logits.dtype == tf.float32 and model.count_params() == parameters
-    assert [each.shape.as_list() for each in model.trainable_variables if "kernel" in each.name] == kernels
+    assert [list(each.shape) for each in model.trainable_variables if "kernel" in each.name] == kernels
 
 
 ALEXNET = {"image_size": 32, "classes": 10, "stem": "5x5", "width": 12, "fc_units": 64}
@@ -83,39 +82,6 @@ def test_dropout_is_in_training_only(build, inputs):
     first = lambda **options: tf.nest.flatten(model(inputs, **options))[0]
     np.testing.assert_array_equal(first(), first())
     assert np.abs(first(training=True) - first(training=True)).max() > 0
-
-
-def traced(make_layer, dtype="float32"):
-    """The outputs, states and gradients of a step that is a graph."""
-    tf_keras.utils.set_random_seed(1)
-    layer = make_layer(7, return_sequences=True, return_state=True, dtype=dtype, name="lstm")
-    random = np.random.RandomState(0)
-    inputs, states = random.randn(4, 5, 3).astype("float32"), [random.randn(4, 7).astype("float32") for _ in range(2)]
-
-    @tf.function
-    def step(inputs, states):
-        with tf.GradientTape() as tape:
-            outputs = layer(inputs, initial_state=[tf.cast(each, layer.compute_dtype) for each in states])
-            loss = sum(tf.reduce_sum(tf.cast(each, tf.float32) ** 2) for each in outputs)
-        return outputs, tape.gradient(loss, layer.trainable_variables)
-
-    return layer, [tf.cast(each, tf.float32).numpy() for each in tf.nest.flatten(step(inputs, states))]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_the_lstm_has_the_bits_of_keras_own(dtype):
-    layer, found = traced(lstm.lstm, dtype)
-    keras_layer, expected = traced(tf_keras.layers.LSTM, dtype)
-    assert type(layer) is type(keras_layer) and layer.get_config() == keras_layer.get_config()
-    np.testing.assert_equal(found, expected)
-
-
-def test_cudnn_takes_an_lstm_unless_it_is_unrolled(monkeypatch):
-    # Nothing runs on it. The attribute is private to tf_keras, and the one place where it says so.
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind])
-    for unroll in (False, True):
-        model = lstm_language_model(**LANGUAGE, dropout=0.5, unroll=unroll)
-        assert model.get_layer("lstm_0")._could_use_gpu_kernel is not unroll
 
 
 def test_without_tf_models_official_the_error_names_the_extra(monkeypatch):

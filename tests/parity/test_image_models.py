@@ -1,5 +1,6 @@
-"""ResNets beside tf-models-official's and tf_keras' blocks: the same outputs with the weights copied."""
+"""ResNets beside tf-models-official's and Keras' blocks: the same outputs with the weights copied."""
 
+import keras
 import numpy as np
 import pytest
 import tf_keras
@@ -18,13 +19,13 @@ def with_random_weights(version):
     random = np.random.RandomState(0)
     model = resnet.imagenet_resnet(**FIELDS, version=version)
     for layer in model.layers:
-        if isinstance(layer, tf_keras.layers.BatchNormalization):
+        if isinstance(layer, keras.layers.BatchNormalization):
             shape = layer.gamma.shape
             layer.set_weights([random.uniform(0.5, 1.5, shape), *random.normal(0, 0.2, (2, *shape)), np.ones(shape)])
             # The next pass leaves moving averages that belong to the weights: those of its batch.
             layer.momentum = 0.0
     pixels = random.randint(0, 256, (4, SIZE, SIZE, 3)).astype(np.uint8)
-    normalized = tf_keras.Model(model.input, model.get_layer("normalization").output)(pixels)
+    normalized = keras.Model(model.input, model.get_layer("normalization").output)(pixels)
     model(pixels, training=True)
     return model, pixels, normalized
 
@@ -69,35 +70,34 @@ def test_resnet50_is_tf_models_officials():
 
 
 @pytest.mark.slow
-def test_resnet50_v2_is_made_of_tf_keras_applications_blocks(monkeypatch):
-    """tf_keras' own ResNet50V2 has the strides at the stages' ends and some biases: its blocks, put in our order."""
-    applications = pytest.importorskip("tf_keras.src.applications.resnet")
-    monkeypatch.setattr(applications, "layers", tf_keras.layers)
+def test_resnet50_v2_is_made_of_keras_applications_blocks():
+    """Keras' own ResNet50V2 has the strides at the stages' ends and some biases: its blocks, put in our order."""
+    applications = pytest.importorskip("keras.src.applications.resnet")
     ours, pixels, normalized = with_random_weights(version=2)
-    inputs = tf_keras.Input((SIZE, SIZE, 3))
-    x = tf_keras.layers.Conv2D(16, 7, 2, "same", use_bias=False, name="stem_conv")(inputs)
-    x = tf_keras.layers.MaxPooling2D(3, 2, "same")(x)
+    inputs = keras.Input((SIZE, SIZE, 3))
+    x = keras.layers.Conv2D(16, 7, 2, "same", use_bias=False, name="stem_conv")(inputs)
+    x = keras.layers.MaxPooling2D(3, 2, "same")(x)
     names = {"stem_conv": "stem_conv", "last_bn": "last_bn", "logits": "logits"}
     parts = {"preact_bn": "bn1", "1_conv": "conv1", "1_bn": "bn2", "2_conv": "conv2", "2_bn": "bn3", "3_conv": "conv3"}
     for stage, count in enumerate((3, 4, 6, 3), start=1):
         for block in range(1, count + 1):
             name, first = f"stage{stage}_block{block}", block == 1
-            x = applications.block2(
+            x = applications.residual_block_v2(
                 x, 8 * 2**stage, stride=2 if first and stage > 1 else 1, conv_shortcut=first, name=name
             )
             names.update({f"{name}_{part}": f"{name}_{mine}" for part, mine in parts.items()})
             names.update({f"{name}_0_conv": f"{name}_shortcut_conv"} if first else {})
-    x = tf_keras.layers.ReLU()(tf_keras.layers.BatchNormalization(name="last_bn")(x))
-    x = tf_keras.layers.GlobalAveragePooling2D()(x)
-    theirs = tf_keras.Model(inputs, tf_keras.layers.Dense(7, name="logits")(x))
+    x = keras.layers.ReLU()(keras.layers.BatchNormalization(name="last_bn")(x))
+    x = keras.layers.GlobalAveragePooling2D()(x)
+    theirs = keras.Model(inputs, keras.layers.Dense(7, name="logits")(x))
     for their_name, name in names.items():
         layer, weights = theirs.get_layer(their_name), ours.get_layer(name).get_weights()
         # Some of their convolutions have a bias.
         layer.set_weights(weights + [np.zeros(weights[0].shape[-1])] * (len(layer.weights) - len(weights)))
     for layer in theirs.layers:
-        if isinstance(layer, tf_keras.layers.BatchNormalization):
+        if isinstance(layer, keras.layers.BatchNormalization):
             layer.epsilon = 1e-5
-    biases = [each for each in theirs.trainable_variables if "bias" in each.name and "logits" not in each.name]
+    biases = [each for each in theirs.trainable_variables if "bias" in each.name and "logits" not in each.path]
     assert parameters(ours.trainable_variables) == parameters(theirs.trainable_variables) - parameters(biases)
     assert set(names) == {layer.name for layer in theirs.layers if layer.weights}
     assert_same(ours(pixels), theirs(normalized))

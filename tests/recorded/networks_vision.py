@@ -3,6 +3,7 @@ change them.
 
     python -m tests.recorded.networks_vision [FILE ...]            # compares, and says what differs by how much
     python -m tests.recorded.networks_vision --write [FILE ...]    # replaces what is recorded
+    KERAS_BACKEND=jax python -m tests.recorded.networks_vision --fit [NAME ...]    # prints the losses of `fit` as JSON
 
 The first recording is of the networks in Keras 2, whose batch normalisation divided the variance by n - 1 in its moving
 average; what is recorded divides by n, as in Keras 3.
@@ -10,6 +11,7 @@ average; what is recorded divides by n, as in Keras 3.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -52,6 +54,15 @@ NETWORKS = {
         "cifar": (resnet.cifar_resnet, {"depth": 8, "image_size": 16, "classes": 5, "width": 4}),
         "shared statistics": (resnet.resnet, {**_RESNET, "cross_replica_norm": True}),
     },
+}
+# Trained in `fit`: file, case, and fields that are changed.
+FITTED = {
+    "row classifier": ("small_classifiers", "lstm, projection", {}),
+    "lenet": ("small_classifiers", "lenet", {}),
+    "alexnet": ("alexnet", "two groups", {}),
+    "alexnet_bn": ("alexnet", "batch", {}),
+    "resnet": ("resnet", "basic", {}),
+    "resnet, recomputed": ("resnet", "basic", {"recompute": True}),
 }
 
 
@@ -114,7 +125,28 @@ def computed(file):
     }
 
 
+def losses_of_fit(names):
+    """The losses of two epochs in Keras' own `fit`, on any backend, by the name in FITTED."""
+    import keras
+
+    found = {}
+    for name in names:
+        file, case, changed = FITTED[name]
+        build, fields = NETWORKS[file][case]
+        fields = {**fields, **changed}
+        model = with_fixed_weights(build, fields)
+        model.compile(keras.optimizers.SGD(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        images = images_for(fields, 2 * BATCH)
+        labels = np.arange(len(images)) % fields["classes"]
+        history = model.fit(images, labels, batch_size=BATCH, epochs=2, shuffle=False, verbose=0)
+        found[name] = history.history["loss"]
+    return found
+
+
 def main(arguments):
+    if arguments[:1] == ["--fit"]:
+        print(json.dumps(losses_of_fit(arguments[1:] or FITTED)))
+        return False
     write = "--write" in arguments
     files = [each for each in arguments if each != "--write"] or list(NETWORKS)
     worst = 0.0

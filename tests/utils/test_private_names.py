@@ -70,7 +70,6 @@ INSTANCES = {
     "tf_keras.optimizers.legacy.Optimizer": tf_keras.optimizers.legacy.Adam,
     "tf_keras.Model": keras2_model,
     "tf_keras.layers.Dropout": lambda: tf_keras.layers.Dropout(0.5),
-    "tf_keras.layers.LSTM": lambda: tf_keras.layers.LSTM(1),
     "tf_keras.src.backend.RandomGenerator": random_generator,
     "tf_keras.src.engine.keras_tensor.KerasTensor": lambda: keras2_model().output,
     "tf_keras.callbacks.Callback": tf_keras.callbacks.Callback,

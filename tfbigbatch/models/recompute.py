@@ -19,8 +19,8 @@ class Block:
     """A part of a network whose activations are not kept in training: the backward pass computes them again.
 
     The gradients are those of the function itself: the second pass has the same dropout masks, and does not update the
-    statistics of batch normalisation. The inputs and the output are kept. On TensorFlow and JAX; on another backend, and
-    outside of training, the function is called as it is.
+    statistics of batch normalisation. The inputs and the output are kept. On TensorFlow and JAX; on another backend,
+    and outside of training, the function is called as it is.
 
     Args:
       function: of one or more tensors and `training`; returns a tensor. It may add no losses.
@@ -41,18 +41,20 @@ class Block:
         weights, state = ([each for each in variables if each.trainable is trains] for trains in (True, False))
 
         def function(weight_values: Sequence[Any], state_values: Sequence[Any], *tensors: Any) -> tuple[Any, list[Any]]:
-            """The output, and the state after it; assigns nothing."""
+            """The output, and the values of the state that change, else None; assigns nothing."""
             values = zip([*weights, *state], [*weight_values, *state_values])
             with keras.StatelessScope(state_mapping=values, initialize_variables=False) as scope:
+                before = [scope.get_current_value(each) for each in state]
                 output = self._function(*tensors, training=True)
-            return output, [scope.get_current_value(each) for each in state]
+                after = [scope.get_current_value(each) for each in state]
+            return output, [None if new is old else new for new, old in zip(after, before)]
 
         # As stored: inside of a layer under mixed precision a value would be rounded.
         with AutocastScope(None):
-            weight_values, state_values = ([keras.ops.convert_to_tensor(each) for each in x] for x in (weights, state))
-        output, after = checkpoint(function, weight_values, state_values, *tensors)
-        for variable, before, value in zip(state, state_values, after):
-            if value is not before:
+            values = [[keras.ops.convert_to_tensor(each) for each in group] for group in (weights, state)]
+        output, after = checkpoint(function, *values, *tensors)
+        for variable, value in zip(state, after):
+            if value is not None:
                 variable.assign(value)
         return output
 
@@ -93,19 +95,18 @@ def recomputed(model: keras.Model, ends: Sequence[keras.KerasTensor]) -> keras.M
 def _checkpoint_in_tensorflow(function: Callable[..., Any], weights: Any, state: Any, *tensors: Any) -> Any:
     import tensorflow as tf
 
-    after = []
+    # Keras gives the variables themselves: the second pass needs the seeds that the first had.
+    weights, state = ([tf.convert_to_tensor(each) for each in group] for group in (weights, state))
+    after: list[Any] = []
 
     @tf.custom_gradient
     def block(*arguments: Any) -> tuple[Any, Callable[..., Any]]:
-        def split(arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-            return arguments[: len(weights)], arguments[len(weights) :]
-
-        weight_values, inputs = split(arguments)
+        weight_values, inputs = list(arguments[: len(weights)]), list(arguments[len(weights) :])
         output, after[:] = function(weight_values, state, *inputs)
 
         def gradient(upstream: Any) -> Any:
             with contextlib.ExitStack() as contexts:
-                upstream, again, seeds = _after(contexts, (upstream, list(inputs), list(state)))
+                upstream, again, seeds = _after(contexts, (upstream, inputs, state))
                 tape = contexts.enter_context(tf.GradientTape())
                 sources = [*weight_values, *again]
                 tape.watch([each for each in sources if each.dtype.is_floating])

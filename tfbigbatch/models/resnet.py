@@ -200,7 +200,9 @@ class _Layers:
         build = self._block_v1 if self.version == 1 else self._block_v2
         return build(x, convolutions, stride, name)
 
-    def _block_v1(self, x: keras.KerasTensor, convolutions: list[tuple[int, int, int]], stride: int, name: str) -> keras.KerasTensor:
+    def _block_v1(
+        self, x: keras.KerasTensor, convolutions: list[tuple[int, int, int]], stride: int, name: str
+    ) -> keras.KerasTensor:
         shortcut, wide = x, convolutions[-1][0]
         if stride > 1 or x.shape[-1] != wide:
             shortcut = self.convolution(x, wide, 1, stride, f"{name}_shortcut_conv")
@@ -214,7 +216,9 @@ class _Layers:
         x = keras.layers.Add(name=f"{name}_add")([x, shortcut])
         return keras.layers.ReLU(name=f"{name}_relu")(x)
 
-    def _block_v2(self, x: keras.KerasTensor, convolutions: list[tuple[int, int, int]], stride: int, name: str) -> keras.KerasTensor:
+    def _block_v2(
+        self, x: keras.KerasTensor, convolutions: list[tuple[int, int, int]], stride: int, name: str
+    ) -> keras.KerasTensor:
         shortcut, wide = x, convolutions[-1][0]
         projects = stride > 1 or x.shape[-1] != wide
         # No zero gamma here: each is before a ReLU, which would pass no gradient back to it.
