@@ -1,4 +1,4 @@
-"""Loads BERT checkpoints: Google's TF1 `bert_model.ckpt`, Hugging Face's safetensors, and those of our own runs."""
+"""Loads BERT checkpoints: Google's `bert_model.ckpt`, tf-models-official's, Hugging Face's, and those of our own runs."""
 
 from __future__ import annotations
 
@@ -29,24 +29,26 @@ _MATRICES = (
     "bert/embeddings/token_type_embeddings",
 )
 _SAFETENSORS_TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I64": np.int64}
-# Patterns of our variables' names, and Google's names.
+# Patterns of our variables' paths, which end as tf-models-official's names, and Google's names.
+_LAYER = r"bert/encoder/layer_\1"
 _NAMES = (
-    (r"encoder/word_embeddings/embeddings", r"bert/embeddings/word_embeddings"),
-    (r"encoder/position_embedding/embeddings", r"bert/embeddings/position_embeddings"),
-    (r"encoder/type_embeddings/embeddings", r"bert/embeddings/token_type_embeddings"),
-    (r"encoder/embeddings/layer_norm/(.*)", r"bert/embeddings/LayerNorm/\1"),
-    (r"encoder/pooler_transform/(.*)", r"bert/pooler/dense/\1"),
-    (r"encoder/transformer/layer_(\d+)/self_attention/attention_output/(.*)", r"LAYER/attention/output/dense/\2"),
-    (r"encoder/transformer/layer_(\d+)/self_attention/(.*)", r"LAYER/attention/self/\2"),
-    (r"encoder/transformer/layer_(\d+)/self_attention_layer_norm/(.*)", r"LAYER/attention/output/LayerNorm/\2"),
-    (r"encoder/transformer/layer_(\d+)/intermediate/(.*)", r"LAYER/intermediate/dense/\2"),
-    (r"encoder/transformer/layer_(\d+)/output/(.*)", r"LAYER/output/dense/\2"),
-    (r"encoder/transformer/layer_(\d+)/output_layer_norm/(.*)", r"LAYER/output/LayerNorm/\2"),
-    (r"masked_lm_head/transform/(.*)", r"cls/predictions/transform/\1"),
-    (r"masked_lm_head/output_bias/bias", r"cls/predictions/output_bias"),
+    (r"(word|position)_embeddings?/embeddings", r"bert/embeddings/\1_embeddings"),
+    (r"type_embeddings/embeddings", r"bert/embeddings/token_type_embeddings"),
+    (r"embeddings/layer_norm/(.*)", r"bert/embeddings/LayerNorm/\1"),
+    (r"pooler_transform/(.*)", r"bert/pooler/dense/\1"),
+    (r"transformer/layer_(\d+)/self_attention/attention_output/(.*)", rf"{_LAYER}/attention/output/dense/\2"),
+    (r"transformer/layer_(\d+)/self_attention/(.*)", rf"{_LAYER}/attention/self/\2"),
+    (r"transformer/layer_(\d+)/self_attention_layer_norm/(.*)", rf"{_LAYER}/attention/output/LayerNorm/\2"),
+    (r"transformer/layer_(\d+)/(intermediate|output)/(.*)", rf"{_LAYER}/\2/dense/\3"),
+    (r"transformer/layer_(\d+)/output_layer_norm/(.*)", rf"{_LAYER}/output/LayerNorm/\2"),
+    (r"transform/((?:dense|LayerNorm)/.*)", r"cls/predictions/transform/\1"),
+    (r"output_bias/bias", r"cls/predictions/output_bias"),
     (r"next_sentence_head/kernel", r"cls/seq_relationship/output_weights"),
     (r"next_sentence_head/bias", r"cls/seq_relationship/output_bias"),
 )
+# Where a checkpoint by objects keeps these, and what of a run's is no weight.
+_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_NOT_WEIGHTS = ("optimizer/", "averages/")
 _OUTPUTS_FIRST = "cls/seq_relationship/output_weights"
 # Patterns of Hugging Face's names, with slashes for dots, and Google's names.
 _HUGGING_FACE = (
@@ -65,8 +67,9 @@ def read(path: str) -> dict[str, np.ndarray]:
     in an axis of their own.
 
     Args:
-      path: the prefix of a TF1 checkpoint ('.../bert_model.ckpt'), a safetensors file, or a folder with one of them
-        under its usual name; or a run directory, for its newest checkpoint.
+      path: the prefix of a checkpoint of TensorFlow ('.../bert_model.ckpt'), by names as Google's or by objects as
+        tf-models-official's; a safetensors file; a folder with one of them under its usual name; or a run directory, for
+        its newest checkpoint.
 
     Returns:
       Dictionary from names such as 'bert/encoder/layer_0/output/dense/kernel' to NumPy arrays.
@@ -84,14 +87,12 @@ def read(path: str) -> dict[str, np.ndarray]:
                 f"{path} holds no checkpoint of BERT: neither {_FILES[0]} nor {_FILES[1]}.index, nor a run's."
             )
         path = found[0]
-    if newest:
-        arrays = _our_own(newest)
-    elif os.path.isfile(f"{path}.index"):
-        arrays = _google(path)
+    if newest or os.path.isfile(f"{path}.index"):
+        arrays = _tensorflow(newest or path)
     elif os.path.isfile(path):
         arrays = _hugging_face(path)
     else:
-        raise InputError(f"{path}: no such checkpoint, neither a safetensors file nor the prefix of a TF1 checkpoint.")
+        raise InputError(f"{path}: no such checkpoint, neither a safetensors file nor the prefix of a TensorFlow checkpoint.")
     for name in _MATRICES:
         if name not in arrays:
             raise InputError(f"{path} is no checkpoint of BERT: it has no {name}, but {', '.join(sorted(arrays)[:3])}.")
@@ -111,20 +112,20 @@ def assign(network: Any, arrays: Mapping[str, np.ndarray], source: str = "the ch
     """Assigns a checkpoint's values to a network's variables; on an error, none of them.
 
     Args:
-      network: a tf_keras.Model with a `bert.encoder`.
+      network: a keras.Model with a `bert.Encoder`.
       arrays: the result of `read`.
       source: for errors.
 
     Returns:
-      The names of the variables that the checkpoint does not have, which are left unchanged: the heads.
+      The paths of the variables that the checkpoint does not have, which are left unchanged: the heads.
 
     Raises:
       ValueError: the checkpoint lacks a variable of the encoder, or its shape differs.
     """
     values: list[tuple[Any, np.ndarray]] = []
     missing: list[str] = []
-    for variable in network.variables:
-        name = variable.name.split(":")[0]
+    for variable in network.weights:
+        name = variable.path
         theirs = google_name(name)
         if theirs is None or theirs not in arrays:
             if name.startswith("encoder/"):
@@ -155,12 +156,11 @@ def load_into(network: Any, path: str) -> None:
         assign(network, read(path), f"model.init_checkpoint={path}")
 
 
-def google_name(name: str) -> str | None:
-    """Google's name for one of our variables; None where it has none."""
+def google_name(path: str) -> str | None:
+    """Google's name for a variable of ours or of tf-models-official; None where it has none."""
     for pattern, theirs in _NAMES:
-        found = re.fullmatch(pattern, name)
-        if found:
-            return found.expand(theirs.replace("LAYER", r"bert/encoder/layer_\1"))
+        if found := re.fullmatch(rf"(?:.*/)?{pattern}", path):
+            return found.expand(theirs)
     return None
 
 
@@ -178,26 +178,26 @@ def _reader(prefix: str) -> Iterator[Any]:
         raise InputError(f"{prefix} cannot be read as a checkpoint of TensorFlow: {first_line(error)}.") from None
 
 
-def _our_own(prefix: str) -> dict[str, np.ndarray]:
-    """The arrays of a run's checkpoint: TensorFlow stores the variables' names with its own keys."""
-    arrays = {}
+def _tensorflow(prefix: str) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint of TensorFlow, by names or by objects, without those of an optimizer."""
     with _reader(prefix) as reader:
-        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-            reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
-        )
+        names = reader.get_variable_to_shape_map()
+        if _GRAPH not in names:
+            names = [name for name in names if name.startswith(("bert/", "cls/"))]
+            return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(reader.get_tensor(_GRAPH))
+        arrays = {}
         for value in (each for node in graph.nodes for each in node.attributes):
-            theirs = google_name(value.full_name)
-            if theirs is not None and value.checkpoint_key.startswith("network/"):
-                array = reader.get_tensor(value.checkpoint_key)
+            key = value.checkpoint_key
+            if key.startswith(_NOT_WEIGHTS) or ".OPTIMIZER_SLOT" in key:
+                continue
+            # The variable's name, or the key under which it is stored by its path: TensorFlow escapes the slashes.
+            path = key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE").rsplit("/", 1)[-1].replace(".S", "/")
+            theirs = google_name(value.full_name) or google_name(path)
+            if theirs is not None:
+                array = reader.get_tensor(key)
                 arrays[theirs] = array.T if theirs == _OUTPUTS_FIRST else array
-    return arrays
-
-
-def _google(prefix: str) -> dict[str, np.ndarray]:
-    with _reader(prefix) as reader:
-        names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("bert/", "cls/"))]
-        # A checkpoint of a training run has the optimizer's state of each variable.
-        return {name: reader.get_tensor(name) for name in names if not name.endswith(("/adam_m", "/adam_v"))}
+        return arrays
 
 
 def _hugging_face(path: str) -> dict[str, np.ndarray]:

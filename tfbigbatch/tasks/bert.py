@@ -22,7 +22,7 @@ from tfbigbatch.tasks.output_bias import ConstantLoss
 from tfbigbatch.utils.home import expanded
 
 if TYPE_CHECKING:
-    import tf_keras
+    import keras
 
     from tfbigbatch.data.dataset import Dataset
 
@@ -69,19 +69,19 @@ class BertTask(Task):
         """Reads the data into `train` and the held-out splits; the arguments are those of the task."""
         raise NotImplementedError
 
-    def initialize(self, network: tf_keras.Model) -> None:
+    def initialize(self, network: keras.Model) -> None:
         """Sets initial values of a random network by the data; a checkpoint replaces what it has."""
 
     @classmethod
-    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> keras.Model:
         from tfbigbatch.models import bert
 
         given = {name: value for name, value in model.items() if name not in ("name", "init_checkpoint", "output_bias")}
         arguments = {name: fact(facts, name) for name in cls.facts}
-        network: tf_keras.Model = getattr(bert, cls.builder)(**arguments, **given)
+        network: keras.Model = getattr(bert, cls.builder)(**arguments, **given)
         return network
 
-    def network(self) -> tf_keras.Model:
+    def network(self) -> keras.Model:
         from tfbigbatch.models import bert_checkpoints
 
         network = self.network_from(self._model, self.network_facts)
@@ -161,7 +161,7 @@ class BertPretraining(BertTask):
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
         manifests.require(_folder(data["folder"], data_dir), bert_manifest.KIND)
 
-    def initialize(self, network: tf_keras.Model) -> None:
+    def initialize(self, network: keras.Model) -> None:
         self._output_bias.initialize(network.get_layer("masked_lm_head").bias)
 
     def banner_lines(self) -> list[str]:
@@ -172,19 +172,19 @@ class BertPretraining(BertTask):
         # With two outputs the loss itself is their sum, and Keras logs each beside it.
         return ConstantLoss("masked_lm_loss" if self._next_sentence else "loss", self._output_bias.counts)
 
-    def loss(self) -> dict[str, tf_keras.losses.Loss]:
+    def loss(self) -> dict[str, keras.losses.Loss]:
         """The losses of the outputs; their sum is trained."""
         from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 
         names = ("masked_lm", "next_sentence") if self._next_sentence else ("masked_lm",)
         return {name: SmoothedTokenCrossEntropy(0.0, "tokens", name=f"{name}_nats") for name in names}
 
-    def metrics(self) -> dict[str, list[tf_keras.metrics.Metric]]:
-        import tf_keras
+    def metrics(self) -> dict[str, list[keras.metrics.Metric]]:
+        import keras
 
         from tfbigbatch.tasks.losses import token_metrics
 
-        accuracy = tf_keras.metrics.SparseCategoricalAccuracy
+        accuracy = keras.metrics.SparseCategoricalAccuracy
         # Keras prefixes a metric's name with its output's only where there are several outputs.
         if not self._next_sentence:
             return {"masked_lm": [accuracy(name="masked_lm_accuracy"), *token_metrics("masked_lm_")]}

@@ -16,7 +16,7 @@ from tfbigbatch.tasks.bert import BertTask
 from tfbigbatch.utils.home import expanded
 
 if TYPE_CHECKING:
-    import tf_keras
+    import keras
 
 
 VOCABULARY = "vocab.txt"
@@ -62,9 +62,9 @@ class FineTuning(BertTask):
         raise NotImplementedError
 
     def loss(self) -> Any:
-        import tf_keras
+        import keras
 
-        return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 class BertGlue(FineTuning):
@@ -101,9 +101,9 @@ class BertGlue(FineTuning):
 
     def loss(self) -> Any:
         """The loss: cross entropy of logits, or squared error of a similarity."""
-        import tf_keras
+        import keras
 
-        return tf_keras.losses.MeanSquaredError() if self._classes == 1 else super().loss()
+        return keras.losses.MeanSquaredError() if self._classes == 1 else super().loss()
 
     def scores(self, held_out: Any, outputs: np.ndarray) -> dict[str, float]:
         """GLUE's metrics of the task and 'score', their mean, in percent; `outputs` is float32 [examples, classes]."""
@@ -219,16 +219,16 @@ class BertSquad(FineTuning):
         self.train = inputs.to_train(squad.windows(train, self._tokenizer, **lengths), f"{data_dir}, train")
         self.dev = inputs.to_evaluate(self._windows, f"{data_dir}, dev")
 
-    def loss(self) -> dict[str, tf_keras.losses.Loss]:
+    def loss(self) -> dict[str, keras.losses.Loss]:
         """The losses of the start and end positions; their sum is trained."""
-        import tf_keras
+        import keras
 
         return {
-            name: tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True, name=f"{name}_nats")
+            name: keras.losses.SparseCategoricalCrossentropy(from_logits=True, name=f"{name}_nats")
             for name in ("start_positions", "end_positions")
         }
 
-    def metrics(self) -> dict[str, list[tf_keras.metrics.Metric]]:
+    def metrics(self) -> dict[str, list[keras.metrics.Metric]]:
         return {"start_positions": [], "end_positions": []}
 
     def scores(self, held_out: Any, outputs: dict[str, np.ndarray]) -> dict[str, float]:
