@@ -55,7 +55,7 @@ def register_image_model(name: str, function: Callable[..., Any]) -> None:
 
     Args:
       name: in lower case; the config's `model.name`.
-      function: returns a keras.Model (Keras 3) from uint8 [batch, image_size, image_size, 3] to logits [batch,
+      function: returns a keras.Model (Keras 3), from uint8 [batch, image_size, image_size, 3] to logits [batch,
         classes]. It is called with `image_size`, `classes` and its fields, and with `cross_replica_norm` and `name`
         where it has such arguments. Its arguments with defaults are the fields that an experiment may set.
 
@@ -113,24 +113,18 @@ def build(name: str, *, image_size: int, classes: int, cross_replica_norm: bool 
     function = _MODELS[name].function
     arguments |= {**_MODELS[name].fixed, **known, **fields}
     if not isinstance(function, str):
-        return _built(name, function, arguments)
+        return _built(function, arguments)
     module, _, attribute = function.partition(".")
     model: keras.Model = getattr(importlib.import_module(f"tfbigbatch.models.{module}"), attribute)(**arguments)
     return model
 
 
-def _built(name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> keras.Model:
+def _built(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """The model of a user's function, called with those arguments that it takes."""
-    import keras
+    from tfbigbatch.models import own_model
 
+    own_model.fresh_names()
     takes = inspect.signature(function).parameters
     if not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
-        arguments = {field: value for field, value in arguments.items() if field in takes}
-    model = function(**arguments)
-    if not isinstance(model, keras.Model):
-        given = f"{type(model).__module__.partition('.')[0]}.{type(model).__name__}"
-        raise InputError(
-            f"the function of model {name!r} returned a {given}; expected a keras.Model, of Keras 3. A model of "
-            "tf_keras trains in its own `fit`, with the optimizers of tfbigbatch.keras2."
-        )
-    return model
+        arguments = {name: value for name, value in arguments.items() if name in takes}
+    return own_model.checked(function(**arguments), f"the function of model {function.__name__!r}")

@@ -20,7 +20,7 @@ from tfbigbatch.utils.files import check_regular, reading_errors, writing_errors
 
 NAME = "step"
 AVERAGES = "averages"
-"""Name, in a checkpoint, of the averages of the network's trainable variables, in their order; see `use_ema`."""
+"""Name, in a checkpoint, of the averages of the network's trainable variables, by path; see `use_ema`."""
 
 # What TensorFlow reads: the files of checkpoints, and the list of them.
 _READ = re.compile(rf"{NAME}-\d+\.(index|data-.*)$|checkpoint$")

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from typing import Any
 
+import keras
 import ml_collections
-import tensorflow as tf
-import tf_keras
 
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, first_line
 from tfbigbatch.experiment import execute, keras_policy, recorded_precision, register_task_of
-from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.models import own_model
+from tfbigbatch.runs import checkpoint_files, weights
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory, with_nan
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.tensorflow_paths import literal_path
 
 # The folder of the checkpoints that `checkpoint` names.
 FOLDERS = {"newest": "checkpoints", "best": "best"}
@@ -36,7 +34,7 @@ class LoadedRun:
       directory: the run directory.
     """
 
-    network: tf_keras.Model
+    network: keras.Model
     config: ml_collections.ConfigDict
     step: int
     metrics: dict[str, float]
@@ -91,33 +89,19 @@ def run_config(directory: str) -> dict[str, Any]:
     return {**content["config"], "mixed_precision": recorded_precision(content)}
 
 
-def restore(network: tf_keras.Model, path: str) -> None:
+def restore(network: keras.Model, path: str) -> None:
     """Reads a network's weights from a checkpoint: of a run with `use_ema` their moving averages, as it evaluates.
 
     Raises:
       ValueError: the checkpoint is damaged or of another network.
     """
-    more = {}
-    trained = network.trainable_variables
-    averages: list[tf.Variable] = []
-    try:
-        if f"{checkpoint_files.AVERAGES}/0/.ATTRIBUTES/VARIABLE_VALUE" in (
-            tf.train.load_checkpoint(literal_path(path)).get_variable_to_shape_map()
-        ):
-            averages = [tf.Variable(tf.zeros_like(variable), trainable=False) for variable in trained]
-            more = {checkpoint_files.AVERAGES: averages}
-        status = tf.train.Checkpoint(network=network, **more).restore(literal_path(path))
-        status.assert_existing_objects_matched()
-        status.expect_partial()
-    except (AssertionError, ValueError) as error:
-        raise InputError(
-            f"checkpoint {path} does not fit the network of the run's config: {first_line(error)}"
-        ) from None
-    # TensorFlow turns data that ends too soon into Python's own error.
-    except (tf.errors.OpError, IndexError) as error:
-        raise InputError(f"checkpoint {path} is damaged: {first_line(error)} Choose another checkpoint.") from None
-    for variable, average in zip(trained, averages):
-        variable.assign(average)
+    values, variables = weights.read(path), weights.by_path(network)
+    wrong = [name for name in variables if name not in values or values[name].shape != variables[name].shape]
+    if wrong or len(values) > len(variables):
+        more = f"{wrong[0]} of {list(variables[wrong[0]].shape)}" if wrong else f"no {min(set(values) - set(variables))}"
+        raise InputError(f"checkpoint {path} does not fit the network of the run's config: the network has {more}.")
+    for name, variable in variables.items():
+        variable.assign(values[name])
 
 
 def _checkpoint_path(directory: str, checkpoint: str | int) -> str:
@@ -144,12 +128,12 @@ def _checkpoint_path(directory: str, checkpoint: str | int) -> str:
     return steps[checkpoint]
 
 
-def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> tf_keras.Model:
+def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> keras.Model:
     """The network with random values, as the task of the config builds it."""
-    before, keras = tf_keras.mixed_precision.global_policy(), sys.modules.get("keras")
-    before_3 = keras.config.dtype_policy() if keras else None
+    before = keras.config.dtype_policy()
     path, facts = os.path.join(directory, "config.json"), (RunDirectory(directory).content() or {}).get("network_facts")
-    tf_keras.mixed_precision.set_global_policy(keras_policy(config["mixed_precision"]))
+    keras.config.set_dtype_policy(keras_policy(config["mixed_precision"]))
+    own_model.fresh_names()
     try:
         task_class, model = tasks.get(config["task"]), config["model"]
         if facts and data_dir is None:
@@ -169,9 +153,7 @@ def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> tf
     except Exception as error:
         raise InputError(f"{path}: no network can be built by its fields: {first_line(error)}") from None
     finally:
-        tf_keras.mixed_precision.set_global_policy(before)
-        if keras:
-            keras.config.set_dtype_policy(before_3)
+        keras.config.set_dtype_policy(before)
 
 
 def _metrics(directory: str, step: int) -> dict[str, float]:

@@ -86,8 +86,7 @@ def checkpoint_at(path: str) -> str:
             return found[0]
     raise InputError(
         f"--init_from={path}: no checkpoint is there. Expected a run directory, its folder best, or the path of a "
-        "checkpoint (RUN/checkpoints/step-300). Of a Keras model make one: tf.train.Checkpoint(network=model)"
-        ".write('start/step-0')."
+        "checkpoint (RUN/checkpoints/step-300)."
     )
 
 

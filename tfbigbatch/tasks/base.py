@@ -9,7 +9,7 @@ from tfbigbatch.errors import InputError
 
 if TYPE_CHECKING:
     # The registry of tasks imports this module, and the command line imports that without TensorFlow.
-    import tf_keras
+    import keras
 
     from tfbigbatch.data.dataset import Dataset
     from tfbigbatch.tasks.output_bias import ConstantLoss
@@ -135,12 +135,12 @@ class Task:
             )
         return dataset
 
-    def network(self) -> tf_keras.Model:
+    def network(self) -> keras.Model:
         """The Keras model, from a batch's features to its outputs (usually logits)."""
         raise NotImplementedError(f"{type(self).__name__} defines no network().")
 
     @classmethod
-    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> keras.Model:
         """The Keras model of a config's `model` with random initial values, without the data; for tasks with
         `network_facts`. These come from a file that may be anybody's: read them by `fact`."""
         del model, facts
@@ -158,6 +158,10 @@ class Task:
         """The training loss, as `compile` takes it: a Keras loss of (labels, outputs), or one for each output."""
         raise NotImplementedError(f"{type(self).__name__} defines no loss().")
 
+    def loss_weights(self) -> Any:
+        """The numbers that the losses of several outputs are multiplied by, as `compile` takes them; None for 1."""
+        return None
+
     def metrics(self) -> Any:
         """Weighted metrics, as `compile` takes them: each a sum and a count, so that a mask excludes padding."""
         return []
@@ -169,7 +173,7 @@ class Task:
           is_static: whether a batch keeps its shape on the devices, so that `real_examples` cannot be used.
         """
 
-    def predictions(self, network: tf_keras.Model, features: Tensors) -> Tensors:
+    def predictions(self, network: keras.Model, features: Tensors) -> Tensors:
         """The outputs of a batch to score; by default the network's."""
         return network(features, training=False)
 

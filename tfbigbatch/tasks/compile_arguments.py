@@ -1,4 +1,4 @@
-"""Losses and metrics of a user's task, as the trainer compiles them: by name, object or function, of Keras 2 or 3."""
+"""Losses and metrics of a user's task, as `keras.Model.compile` takes them: by name, object or function."""
 
 from __future__ import annotations
 
@@ -6,19 +6,43 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import tensorflow as tf
-import tf_keras
+from keras import ops
 
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.models import keras3_network
+from tfbigbatch.models.own_model import is_keras2
 from tfbigbatch.tasks import losses
 from tfbigbatch.utils.user_code import check_objects
 
 # Keras chooses these by the shapes of labels and outputs.
-_BY_SHAPE = ("accuracy", "acc", "crossentropy", "ce")
+_BY_SHAPE = {"loss": ("crossentropy", "ce"), "metric": ("accuracy", "acc")}
 
 
-def loss_of(given: Any, network: tf_keras.Model) -> Any:
+def compiled_with(model: keras.Model) -> dict[str, Any]:
+    """The arguments `loss`, `loss_weights` and `metrics` that a user compiled a model with; {} for none.
+
+    Its metrics are the weighted ones too: in a run, weights of examples apply to all of them.
+
+    Raises:
+      ValueError: it was compiled with `run_eagerly`, or with metrics of which only some are by output.
+    """
+    if not model.compiled:
+        return {}
+    if model.run_eagerly:
+        raise InputError(
+            f"model {model.name!r} is compiled with run_eagerly=True, and the trainer's steps are traced. Leave it out; "
+            "to look into a step, call model.fit on a batch of the data."
+        )
+    given = model._compile_config.config
+    metrics = [each for each in (given["metrics"], given["weighted_metrics"]) if each]
+    if len(metrics) == 2 and any(isinstance(each, dict) for each in metrics):
+        raise InputError(f"model {model.name!r} is compiled with metrics by output and weighted_metrics; give one.")
+    joined = metrics[0] if len(metrics) == 1 else [each for some in metrics for each in some] or None
+    return {"loss": given["loss"], "loss_weights": given["loss_weights"], "metrics": joined}
+
+
+def loss_of(given: Any, network: keras.Model) -> Any:
     """The argument `loss` of `tasks.define` as `compile` takes it; the default is for a `network` that gives logits.
 
     Raises:
@@ -35,13 +59,16 @@ def _loss(given: Any) -> Any:
         return {name: _loss(each) for name, each in given.items()}
     if isinstance(given, (list, tuple)):
         return [_loss(each) for each in given]
+    # An output without a loss.
+    if given is None:
+        return None
     if isinstance(given, str):
-        return _by_name("loss", given, tf_keras.losses)
-    if isinstance(given, tf_keras.losses.Loss):
+        return _by_name("loss", given, keras.losses)
+    if isinstance(given, keras.losses.Loss):
+        if given.reduction in (None, "none"):
+            raise InputError(f"loss {given.name!r} has reduction={given.reduction!r}; expected one that gives a number.")
         return given
-    if keras3_network.is_keras3(given, "Loss"):
-        return OwnLoss(given.call, given)
-    check_objects("loss", given)
+    _check("loss", given)
     if _is_factory(given):
         return _loss(given())
     if callable(given):
@@ -63,33 +90,32 @@ def metrics_of(given: Any, *, is_default: bool) -> Any:
         given = given()
     if isinstance(given, dict):
         return {output: metrics_of(each, is_default=False) for output, each in given.items()}
-    return [_metric(each) for each in (given if isinstance(given, (list, tuple)) else [given])]
+    # One metric, or those of each output: compile takes both.
+    listed = given if isinstance(given, (list, tuple)) else [given]
+    return [[_metric(one) for one in each] if isinstance(each, (list, tuple)) else _metric(each) for each in listed]
 
 
 def _metric(given: Any) -> Any:
+    # An output without metrics.
+    if given is None:
+        return None
     if isinstance(given, str):
-        return given if given in _BY_SHAPE else _by_name("metric", given, tf_keras.metrics)
-    if isinstance(given, tf_keras.metrics.Metric):
-        return _again(given, type(given))
-    if keras3_network.is_keras3(given, "Metric"):
-        same = getattr(tf_keras.metrics, type(given).__name__, None)
-        if same is None:
-            raise InputError(f"metric {given.name!r} is of Keras 3, and tf_keras.metrics has none of its class.")
-        return _again(given, same)
-    check_objects("metric", given)
+        return _by_name("metric", given, keras.metrics)
+    if isinstance(given, keras.metrics.Metric):
+        return _again(given)
+    _check("metric", given)
     if callable(given):
         return OwnMetric(given)
     raise InputError(f"metric {given!r}: expected a name, a Keras metric, or a function of (labels, outputs).")
 
 
-def _again(metric: Any, cls: type[tf_keras.metrics.Metric]) -> tf_keras.metrics.Metric:
+def _again(metric: keras.metrics.Metric) -> keras.metrics.Metric:
     """The metric as a new object: a run creates its variables in the strategy's scope."""
-    # Of the class: Keras replaces an object's method by one that takes anything.
     takes = inspect.signature(type(metric).update_state).parameters
     if "sample_weight" not in takes and not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
         raise InputError(f"metric {metric.name!r}: update_state takes no sample_weight, which excludes padding.")
     try:
-        return cls.from_config({**metric.get_config(), "dtype": "float32"})
+        return type(metric).from_config({**metric.get_config(), "dtype": "float32"})
     except Exception as error:
         raise InputError(
             f"metric {metric.name!r} cannot be made again from its get_config() ({error}). Give metrics=FUNCTION, a "
@@ -98,13 +124,24 @@ def _again(metric: Any, cls: type[tf_keras.metrics.Metric]) -> tf_keras.metrics.
 
 
 def _by_name(what: str, name: str, module: Any) -> Any:
+    if name in _BY_SHAPE[what]:
+        return name
     try:
         found = module.get(name)
     except ValueError:
         known = [each for each in dir(module) if each.islower() and callable(getattr(module, each))]
         raise InputError(f"{what}={name!r} is no name of Keras. {nearest(name, known)}") from None
     # A class by its name gives an object; a function's own name may differ from the one that the user gave.
-    return found if isinstance(found, (tf_keras.losses.Loss, tf_keras.metrics.Metric)) else name
+    return found if isinstance(found, (keras.losses.Loss, keras.metrics.Metric)) else name
+
+
+def _check(what: str, given: Any) -> None:
+    check_objects(what, given)
+    if is_keras2(given):
+        raise InputError(
+            f"{what} {getattr(given, 'name', given)!r} is {type(given).__name__} of tf_keras (Keras 2); expected one "
+            f"of Keras 3. Write import keras, and keras.{'losses' if what == 'loss' else 'metrics'}, in its place."
+        )
 
 
 def _is_factory(given: Any) -> bool:
@@ -114,9 +151,8 @@ def _is_factory(given: Any) -> bool:
     )
 
 
-def _check_logits(network: tf_keras.Model) -> None:
-    layers = getattr(getattr(network, "keras3_model", network), "layers", ())
-    name = getattr(getattr(layers[-1], "activation", None), "__name__", "") if layers else ""
+def _check_logits(network: keras.Model) -> None:
+    name = getattr(getattr(network.layers[-1], "activation", None), "__name__", "") if network.layers else ""
     if name in ("softmax", "sigmoid"):
         raise InputError(
             f"the network ends in {name}, and the default loss of tasks.define takes logits, one for each class. Leave "
@@ -124,53 +160,48 @@ def _check_logits(network: tf_keras.Model) -> None:
         )
 
 
-class OwnLoss(tf_keras.losses.Loss):
-    """A function of (labels, outputs), with a value for each example or the mean of a batch.
+class OwnLoss(keras.losses.Loss):
+    """The mean of a user's function of (labels, outputs), with a value for each example or the mean of a batch."""
 
-    Args:
-      function: of the user, or of the Keras 3 loss `given`, whose values Keras 2 weights and averages.
-    """
-
-    def __init__(self, function: Callable[[Any, Any], Any], given: Any = None) -> None:
-        reduction = getattr(given, "reduction", None)
-        if given is not None and reduction not in ("sum_over_batch_size", "sum"):
-            raise InputError(
-                f"loss {given.name!r} has reduction={reduction!r}; expected 'sum' or 'sum_over_batch_size'."
-            )
-        name = getattr(function, "__name__", "loss") if given is None else given.name
-        super().__init__(reduction="sum" if reduction == "sum" else "auto", name=name)
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        super().__init__(name=getattr(function, "__name__", "loss"))
         self._function = function
-        self.given = self if given is None else given
 
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+    def values(self, y_true: Any, y_pred: Any) -> Any:
+        """A value for each example, or their mean."""
         return self._function(*_same_rank(y_true, y_pred))
 
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        values = ops.convert_to_tensor(self.values(y_true, y_pred))
+        # Keras leaves one number as it is, and then sums it over replicas.
+        return values if len(values.shape) else ops.broadcast_to(values, ops.shape(y_pred)[:1])
 
-class OwnMetric(tf_keras.metrics.Mean):
+
+class OwnMetric(keras.metrics.Mean):
     """The mean of a user's function of (labels, outputs) over all examples, with a value for each."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         super().__init__(name=getattr(function, "__name__", "metric"))
         self._function = function
 
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+    def values(self, y_true: Any, y_pred: Any) -> Any:
         """A value for each example."""
         return self._function(*_same_rank(y_true, y_pred))
 
-    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> Any:
-        return super().update_state(self.call(y_true, y_pred), sample_weight)
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        super().update_state(self.values(y_true, y_pred), sample_weight)
 
 
-def _same_rank(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _same_rank(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     """Labels [n] and outputs [n, 1], or the other way round, in one shape: as they are, a difference is [n, n]."""
-    y_true, y_pred = tf.convert_to_tensor(y_true), tf.convert_to_tensor(y_pred)
-    difference = y_pred.shape.rank - y_true.shape.rank
+    y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
+    difference = len(y_pred.shape) - len(y_true.shape)
     if difference == 1 and y_pred.shape[-1] == 1:
-        y_true = y_true[..., tf.newaxis]
+        y_true = ops.expand_dims(y_true, -1)
     elif difference == -1 and y_true.shape[-1] == 1:
-        y_true = tf.squeeze(y_true, -1)
-    if y_true.dtype != y_pred.dtype and y_true.dtype.is_floating:
-        y_true = tf.cast(y_true, y_pred.dtype)
+        y_true = ops.squeeze(y_true, -1)
+    if keras.backend.is_float_dtype(y_true.dtype):
+        y_true = ops.cast(y_true, y_pred.dtype)
     return y_true, y_pred
 
 

@@ -15,7 +15,7 @@ from tfbigbatch.models import image_models
 from tfbigbatch.tasks.base import CLASSES, MINIVAL, Task, fact
 
 if TYPE_CHECKING:
-    import tf_keras
+    import keras
 
     from tfbigbatch.data.dataset import Dataset
 
@@ -25,12 +25,12 @@ class _Classification(Task):
 
     label_smoothing = 0.0
 
-    def loss(self) -> tf_keras.losses.Loss:
+    def loss(self) -> keras.losses.Loss:
         from tfbigbatch.tasks.losses import classification_loss
 
         return classification_loss(self.label_smoothing)
 
-    def metrics(self) -> list[tf_keras.metrics.Metric]:
+    def metrics(self) -> list[keras.metrics.Metric]:
         from tfbigbatch.tasks.losses import classification_metrics
 
         return classification_metrics()
@@ -116,19 +116,19 @@ class ImageClassification(_Classification):
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
         manifests.require(data_dir, image_manifest.KIND)
 
-    def network(self) -> tf_keras.Model:
+    def network(self) -> keras.Model:
         """The Keras model, from uint8 images to logits."""
         return self.network_from(self._model, self.network_facts)
 
     @classmethod
-    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> keras.Model:
         fields = {name: value for name, value in model.items() if name != "label_smoothing"}
         return image_models.build(classes=fact(facts, "classes"), **fields)
 
-    def metrics(self) -> list[tf_keras.metrics.Metric]:
-        import tf_keras
+    def metrics(self) -> list[keras.metrics.Metric]:
+        import keras
 
-        return [*super().metrics(), tf_keras.metrics.SparseTopKCategoricalAccuracy(5, name="top_5_accuracy")]
+        return [*super().metrics(), keras.metrics.SparseTopKCategoricalAccuracy(5, name="top_5_accuracy")]
 
 
 class SmallImageClassification(_Classification):
@@ -163,10 +163,10 @@ class SmallImageClassification(_Classification):
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
         return None if cls.training_examples is None else cls.training_examples - data.get(MINIVAL, 0)
 
-    def network(self) -> tf_keras.Model:
+    def network(self) -> keras.Model:
         from tfbigbatch.models import small_classifiers
 
-        network: tf_keras.Model = getattr(small_classifiers, self.classifier)(**self._model)
+        network: keras.Model = getattr(small_classifiers, self.classifier)(**self._model)
         return network
 
 

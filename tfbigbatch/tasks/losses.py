@@ -1,39 +1,87 @@
-"""Losses and weighted metrics of the tasks: each a sum and a count, so that a mask excludes padding."""
+"""Losses and metrics of the tasks, from integer labels and logits.
+
+Every metric is a sum and a count, so that a mask excludes padding, and parts of a batch add up over replicas. A loss is
+the mean of a replica's own examples; as all of Keras' losses, under a strategy it is divided by the replicas, so that
+their gradients are to be added.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
-import tf_keras
+import keras
+from keras import ops
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers.tensorflow import compiled_by_xla
 
-# float32 has probabilities to 1e-38; above this one their logarithm is exact to rounding.
-_TINY = 1e-30
 OVER = ("sentences", "tokens")
 """The units that `SmoothedTokenCrossEntropy` divides its sum by."""
 
 
-def classification_loss(label_smoothing: float = 0.0) -> tf_keras.losses.Loss:
+def smoothed_nats(labels: Any, logits: Any, label_smoothing: float = 0.0) -> Any:
+    """Cross entropy of each token: without smoothing -log softmax(logits)[label].
+
+    Args:
+      labels: integers [...], below the vocabulary's size; of any dtype.
+      logits: [..., vocabulary], of any float dtype.
+      label_smoothing: the part of the target that is spread evenly over the vocabulary, the label itself included.
+
+    Returns:
+      float32 [...].
+    """
+    logits = ops.cast(logits, "float32")
+    labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(logits)[:-1])
+    if keras.backend.backend() == "tensorflow":
+        # Needs TensorFlow.
+        from tfbigbatch.tasks import cross_entropy_tensorflow
+
+        return cross_entropy_tensorflow.smoothed_nats(labels, logits, label_smoothing)
+    nats = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    if not label_smoothing:
+        return nats
+    even = -ops.mean(ops.log_softmax(logits, axis=-1), axis=-1)
+    return (1.0 - label_smoothing) * nats + label_smoothing * even
+
+
+def classification_loss(label_smoothing: float = 0.0) -> keras.losses.Loss:
     """The loss of a classifier, from integer labels and logits.
 
     Raises:
       ValueError: label_smoothing is not in [0, 1).
     """
-    _check_label_smoothing(label_smoothing)
     if label_smoothing:
         return SmoothedCrossEntropy(label_smoothing)
-    return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def _check_label_smoothing(value: float) -> None:
-    if not 0.0 <= value < 1.0:
-        raise InputError(f"model.label_smoothing={value}: expected 0 <= label_smoothing < 1.")
+@keras.saving.register_keras_serializable("tfbigbatch")
+class SmoothedCrossEntropy(keras.losses.Loss):
+    """Keras' SparseCategoricalCrossentropy of logits, with label smoothing, and faster for a large vocabulary.
+
+    Args:
+      label_smoothing: in [0, 1).
+
+    Raises:
+      ValueError: it is out of range.
+    """
+
+    def __init__(
+        self, label_smoothing: float = 0.0, name: str = "cross_entropy", reduction: str = "sum_over_batch_size"
+    ) -> None:
+        super().__init__(name=name, reduction=reduction)
+        if not 0.0 <= label_smoothing < 1.0:
+            raise InputError(f"model.label_smoothing={label_smoothing}: expected 0 <= label_smoothing < 1.")
+        self._label_smoothing = label_smoothing
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        return smoothed_nats(y_true, y_pred, self._label_smoothing)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "label_smoothing": self._label_smoothing}
 
 
-class SmoothedTokenCrossEntropy(tf_keras.losses.Loss):
+@keras.saving.register_keras_serializable("tfbigbatch")
+class SmoothedTokenCrossEntropy(SmoothedCrossEntropy):
     """Cross entropy of tokens with label smoothing (Szegedy et al. 2016, arXiv:1512.00567, section 7).
 
         loss = sum(weight * nats) / n                 over 'sentences'
@@ -57,120 +105,69 @@ class SmoothedTokenCrossEntropy(tf_keras.losses.Loss):
     """
 
     def __init__(self, label_smoothing: float = 0.1, over: str = "sentences", name: str = "smoothed_nats") -> None:
-        super().__init__(name=name)
-        _check_label_smoothing(label_smoothing)
         if over not in OVER:
             raise InputError(f"over={over!r}: expected one of {', '.join(OVER)}.")
-        self._label_smoothing, self._over = label_smoothing, over
+        reduction = "mean_with_sample_weight" if over == "tokens" else "sum_over_batch_size"
+        super().__init__(label_smoothing, name, reduction)
+        self._over = over
 
-    def __call__(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> tf.Tensor:
-        labels, logits = _labels_and_logits(y_true, y_pred)
-        nats = smoothed_nats(labels, logits, self._label_smoothing)
-        weight = tf.ones_like(nats) if sample_weight is None else tf.reshape(sample_weight, tf.shape(nats))
-        weight = tf.cast(weight, tf.float32)
-        divisor = tf.reduce_sum(weight) if self._over == "tokens" else tf.cast(tf.shape(nats)[0], tf.float32)
-        return tf.math.divide_no_nan(tf.reduce_sum(weight * nats), divisor)
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        nats = super().call(y_true, y_pred)
+        # The reduction divides by n * T.
+        for size in ops.shape(nats)[1:] if self._over == "sentences" else ():
+            nats *= ops.cast(size, nats.dtype)
+        return nats
 
-
-class SmoothedCrossEntropy(tf_keras.losses.Loss):
-    """Keras' SparseCategoricalCrossentropy of logits, with label smoothing, and faster for a large vocabulary."""
-
-    def __init__(self, label_smoothing: float = 0.0) -> None:
-        super().__init__(name="cross_entropy")
-        self._label_smoothing = label_smoothing
-
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        return smoothed_nats(*_labels_and_logits(y_true, y_pred), self._label_smoothing)
+    def get_config(self) -> dict[str, Any]:
+        return {"label_smoothing": self._label_smoothing, "over": self._over, "name": self.name}
 
 
-def smoothed_nats(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float = 0.0) -> tf.Tensor:
-    """Cross entropy of each token: without smoothing -log softmax(logits)[label].
+@keras.saving.register_keras_serializable("tfbigbatch")
+class MeanCrossEntropy(keras.metrics.Mean):
+    """Mean nats of the labels or tokens with a weight, from integer labels and logits.
 
-    On a CPU TensorFlow's kernel for it takes as long as the three matrix products of an output layer. Here it is the
-    vectorised kernel of the softmax, and few passes over the vocabulary beside it, to rounding.
-
-    Args:
-      labels: int32 [...], below the vocabulary's size.
-      logits: float32 [..., vocabulary].
-      label_smoothing: the part of the target that is spread evenly over the vocabulary, the label itself included.
-
-    Returns:
-      float32 [...].
+    Keras' own SparseCategoricalCrossentropy averages each example over its length first, so that a token's weight
+    depends on how far its batch is padded.
     """
-    vocabulary = logits.shape[-1]
-    # A GPU and XLA have fast kernels.
-    if compiled_by_xla() or tf.config.list_logical_devices("GPU"):
-        if not label_smoothing:
-            return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        even = label_smoothing / vocabulary
-        # One fused softmax and one gradient: over a vocabulary, each further pass costs as much as a layer.
-        target = tf.one_hot(labels, vocabulary, on_value=1.0 - label_smoothing + even, off_value=even)
-        return tf.nn.softmax_cross_entropy_with_logits(target, logits)
 
-    @tf.custom_gradient
-    def of_logits(flat: tf.Tensor) -> tuple[tf.Tensor, Any]:
-        return _cross_entropy_on_cpu(flat, tf.reshape(labels, [-1]), label_smoothing)
-
-    return tf.reshape(of_logits(tf.reshape(logits, [-1, vocabulary])), tf.shape(labels))
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        nats = smoothed_nats(y_true, y_pred)
+        if sample_weight is not None:
+            # Of examples, they are those of all their tokens.
+            missing = len(nats.shape) - len(sample_weight.shape)
+            sample_weight = ops.reshape(sample_weight, [*ops.shape(sample_weight), *[1] * missing])
+            sample_weight = ops.reshape(ops.broadcast_to(sample_weight, ops.shape(nats)), [-1])
+        super().update_state(ops.reshape(nats, [-1]), sample_weight)
 
 
-def _cross_entropy_on_cpu(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float) -> tuple[tf.Tensor, Any]:
-    """Float32 [n] from float32 [n, vocabulary] and int32 [n], and the function that gives its gradient."""
-    probabilities = tf.nn.softmax(logits)
-    of_label = tf.gather(probabilities, labels, batch_dims=1)
-    logit = tf.gather(logits, labels, batch_dims=1)
-
-    def where_one_is_tiny() -> tf.Tensor:
-        # The largest probability is 1 / sum(exp(logits - max)), and never tiny.
-        return tf.reduce_max(logits, axis=-1) - logit - tf.math.log(tf.reduce_max(probabilities, axis=-1))
-
-    # NaN goes the second way, and stays.
-    nats = tf.cond(tf.reduce_all(of_label > _TINY), lambda: -tf.math.log(of_label), where_one_is_tiny)
-    if label_smoothing:
-        # logit + nats is the logarithm of the softmax's divisor.
-        nats += label_smoothing * (logit - tf.reduce_mean(logits, axis=-1))
-
-    def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        beside = probabilities - label_smoothing / logits.shape[-1] if label_smoothing else probabilities
-        places = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=-1)
-        of_labels = (1.0 - label_smoothing) * upstream
-        return tf.tensor_scatter_nd_sub(beside * upstream[:, tf.newaxis], places, of_labels)
-
-    return nats, gradient
-
-
-def _labels_and_logits(y_true: tf.Tensor, y_pred: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    logits = tf.cast(y_pred, tf.float32)
-    return tf.reshape(tf.cast(y_true, tf.int32), tf.shape(logits)[:-1]), logits
-
-
-def classification_metrics() -> list[tf_keras.metrics.Metric]:
-    """'cross_entropy' in nats and 'accuracy', from integer labels and logits."""
-    nats = tf_keras.metrics.SparseCategoricalCrossentropy(name="cross_entropy", from_logits=True)
-    return [nats, tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
-
-def token_metrics(prefix: str = "") -> list[tf_keras.metrics.Metric]:
-    """'cross_entropy' in nats per token and 'perplexity', from integer labels and logits; `prefix` before the names."""
-    nats = tf_keras.metrics.SparseCategoricalCrossentropy(name=f"{prefix}cross_entropy", from_logits=True)
-    return [nats, Perplexity(nats, name=f"{prefix}perplexity")]
-
-
-class Perplexity(tf_keras.metrics.Metric):
+class Perplexity(keras.metrics.Metric):
     """Perplexity: exp of the mean cross entropy per token, exact over batches, masks and replicas.
+
+    It has no variables: read it where `cross_entropy` has its own.
 
     Args:
       cross_entropy: a mean of nats per token, updated beside this metric: a second softmax over the vocabulary would
         cost as much again.
     """
 
-    def __init__(self, cross_entropy: tf_keras.metrics.Mean, name: str = "perplexity") -> None:
+    def __init__(self, cross_entropy: keras.metrics.Mean, name: str = "perplexity") -> None:
         super().__init__(name=name)
         # A closure: Keras would track an attribute as a part of this metric.
-        self._mean = lambda: tf.math.divide_no_nan(cross_entropy.total, cross_entropy.count)
+        self._mean = lambda: cross_entropy.result()
 
-    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         pass
 
-    def result(self) -> tf.Tensor:
-        return tf.exp(self._mean())
+    def result(self) -> Any:
+        return ops.exp(self._mean())
+
+
+def classification_metrics() -> list[keras.metrics.Metric]:
+    """'cross_entropy' in nats and 'accuracy', from integer labels and logits."""
+    return [MeanCrossEntropy("cross_entropy"), keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+
+def token_metrics(prefix: str = "") -> list[keras.metrics.Metric]:
+    """'cross_entropy' in nats per token and 'perplexity', from integer labels and logits; `prefix` before the names."""
+    nats = MeanCrossEntropy(f"{prefix}cross_entropy")
+    return [nats, Perplexity(nats, name=f"{prefix}perplexity")]

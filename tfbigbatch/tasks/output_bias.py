@@ -12,7 +12,7 @@ from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models.initializers import log_frequencies
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    import keras
 
 CHOICES = ("frequency", "zero", "uniform")
 """Values of `model.output_bias`: the log of each token's frequency (`log_frequencies`), zeros, or a uniform draw."""
@@ -37,18 +37,19 @@ class OutputBias:
             raise InputError(f"model.output_bias={choice!r} is unknown. {nearest(choice, CHOICES)}")
         self._choice, self._texts, self._built, self._scale = choice, texts, built, scale
 
-    def initialize(self, bias: tf.Variable) -> None:
+    def initialize(self, bias: keras.Variable) -> None:
         """Assigns the initial values to the bias, [vocabulary]."""
-        import tf_keras
+        # The command line reads CHOICES without Keras.
+        import keras
 
         if self._choice == self._built:
             return
         if self._choice == "frequency":
-            bias.assign(log_frequencies(self.counts).astype(bias.dtype.as_numpy_dtype))
+            bias.assign(log_frequencies(self.counts))
         elif self._choice == "zero":
             bias.assign(np.zeros(bias.shape))
         else:
-            draw = tf_keras.initializers.RandomUniform(-self._scale, self._scale)
+            draw = keras.initializers.RandomUniform(-self._scale, self._scale)
             bias.assign(draw(bias.shape, bias.dtype))
 
     @functools.cached_property

@@ -6,22 +6,21 @@ one example. Of several labels or outputs, labels, losses and metrics are not ch
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.sources import splits
 from tfbigbatch.errors import InputError
-from tfbigbatch.models import keras3_network
+from tfbigbatch.models import own_model
 from tfbigbatch.tasks.compile_arguments import OwnLoss, OwnMetric
 from tfbigbatch.utils.user_code import call
 
-# What Keras' fit and evaluate call of a model, and the trainer does not.
+# What Keras' fit and evaluate call of a model, and the trainer does not, or not as they do.
 _STEPS = (
     *("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics"),
     *("make_train_function", "make_test_function", "fit", "evaluate"),
@@ -32,17 +31,13 @@ _CLASSES, _ONE_HOT, _BINARY = "sparsecategoricalcrossentropy", "categoricalcross
 
 def built(
     function: Callable[..., Any], arguments: Mapping[str, Any], features: Any, name: str
-) -> tuple[tf_keras.Model, Any]:
+) -> tuple[keras.Model, Any]:
     """The built network of a task's model function, and its outputs. Call it in the strategy's scope."""
     here = f"task {name}: {getattr(function, '__name__', 'network')}()"
-    keras3_network.set_policy(tf_keras.mixed_precision.global_policy().name)
-    model = call(function, f"task {name}", **arguments)
-    is_keras3 = keras3_network.is_keras3(model, "Model")
-    if not is_keras3:
-        keras3_network.of_keras2(model, here)
+    own_model.fresh_names()
+    model = own_model.checked(call(function, f"task {name}", **arguments), here)
     _check_own_steps(model, here)
     example = tf.nest.map_structure(lambda spec: tf.zeros([1, *spec.shape], spec.dtype), features)
-    keras = importlib.import_module("keras") if is_keras3 else tf_keras
     # A first call builds a model without Input, and any other model tells whether it takes the data.
     try:
         # A Sequential model without Input would take the batch size of its first call for that of all.
@@ -56,17 +51,17 @@ def built(
         ) from None
     if not model.trainable_variables:
         raise InputError(f"{here} returned a model without trainable weights.")
-    return keras3_network.of_keras2(model, here), outputs
+    return model, outputs
 
 
-def _check_own_steps(model: Any, here: str) -> None:
+def _check_own_steps(model: keras.Model, here: str) -> None:
     for name in _STEPS:
         definer = next((cls for cls in type(model).__mro__ if name in vars(cls)), None)
         # KerasHub's PipelineModel only preprocesses.
         if definer is not None and definer.__name__ != "PipelineModel":
-            if definer.__module__.partition(".")[0] not in ("keras", "tf_keras"):
+            if definer.__module__.partition(".")[0] != "keras":
                 raise InputError(
-                    f"{here} returned a model with a {name} of its own, and the trainer calls the model alone. Write "
+                    f"{here} returned a model with a {name} of its own, and the trainer makes its own steps. Write "
                     "it as layers, a loss and metrics, or as a subclass of tasks.Task; or train with your own fit: "
                     "docs/exact_resume.md."
                 )
@@ -75,7 +70,7 @@ def _check_own_steps(model: Any, here: str) -> None:
 def check_labels(split: Dataset, loss: Any, labels: Any, outputs: Any) -> None:
     """Checks a split's labels that are in memory, or those of its first examples; the message has the first wrong one.
 
-    `loss` is as `compile` takes it, or the Keras 3 loss that it was made from.
+    `loss` is as `compile` takes it.
     """
     if outputs is None or tf.nest.is_nested(outputs) or tf.nest.is_nested(labels):
         return
@@ -135,9 +130,10 @@ def check_functions(compiled: Any, labels: Any, outputs: Any, *, weighted: bool 
     for each in compiled:
         if isinstance(each, (OwnLoss, OwnMetric)):
             what = f"{'loss' if isinstance(each, OwnLoss) else 'metric'} {each.name!r}"
-            example = tf.zeros([1, *labels.shape], labels.dtype)
+            # Keras gives a loss its labels as float32.
+            example = tf.zeros([1, *labels.shape], tf.float32 if isinstance(each, OwnLoss) else labels.dtype)
             try:
-                values = tf.convert_to_tensor(each.call(example, outputs))
+                values = tf.convert_to_tensor(each.values(example, outputs))
             except Exception as error:
                 raise InputError(
                     f"{what} fails for labels {example.dtype.name} {[None, *labels.shape]} and outputs of shape "
@@ -147,31 +143,33 @@ def check_functions(compiled: Any, labels: Any, outputs: Any, *, weighted: bool 
                 raise InputError(f"{what} returns one number for a batch; expected a value for each example, [batch].")
 
 
-def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_static: bool, weighted: bool) -> None:
-    """Checks metrics on two rows of made-up numbers, of which a mask excludes one. Call it outside of a strategy.
+def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_static: bool) -> None:
+    """Checks metrics on made-up numbers, in parts and under a mask. Call it outside of a strategy.
 
     Args:
       metrics: list of them as `compile` takes them, of the task `owner`.
       is_static: whether a batch keeps its shape on the devices, so that a mask excludes its padding.
-      weighted: whether the examples have weights.
     """
     if not isinstance(metrics, Sequence) or tf.nest.is_nested(labels) or tf.nest.is_nested(outputs):
         return
     draw = np.random.default_rng(0)
     true = tf.cast(draw.integers(0, 2, [2, *labels.shape]), labels.dtype)
     made = tf.cast(draw.uniform(size=[2, *outputs.shape[1:]]), outputs.dtype)
-    # As compile gives it.
-    mask = tf.constant([1.0, 0.0])[:, tf.newaxis] if made.shape.rank == 2 else tf.constant([1.0, 0.0])
+    first, second = (true[:1], made[:1], None), (true[1:], made[1:], None)
     for metric in metrics:
-        if not isinstance(metric, tf_keras.metrics.Metric):
+        if not isinstance(metric, keras.metrics.Metric):
             continue
         what = f"task {owner}: metric {metric.name!r}"
-        expected = _result(metric, true[:1], made[:1], None)
+        expected, state = _updated(metric, first)
         if expected is not None and expected.size != 1:
             raise InputError(f"{what} is {list(expected.shape)} numbers; expected one, such as their mean.")
-        if weighted and isinstance(metric, tf_keras.metrics.FBetaScore):
-            raise InputError(f"{what} multiplies the weights of different examples; expected data without weights.")
-        found = _result(metric, true, made, mask) if is_static else expected
+        parts = zip(state, _updated(metric, second)[1], _updated(metric, first, second)[1])
+        if not all(np.allclose(one + two, both, equal_nan=True) for one, two, both in parts):
+            raise InputError(
+                f"{what} does not add up: its variables after two batches are not the sum of those after each, and the "
+                "parts of a step are added. Expected sums and counts of examples, as in keras.metrics.Mean."
+            )
+        found = _updated(metric, (true, made, tf.constant([1.0, 0.0])))[0] if is_static else expected
         if is_static and (expected is None or found is None or not np.allclose(expected, found, equal_nan=True)):
             raise InputError(
                 f"{what} is wrong under a mask, which excludes the padding of an evaluation on a TPU and with "
@@ -179,12 +177,12 @@ def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_stat
             )
 
 
-def _result(metric: tf_keras.metrics.Metric, labels: tf.Tensor, outputs: tf.Tensor, mask: Any) -> np.ndarray | None:
-    """The metric of some examples; None where it fails, as F1's macro average with weights of this shape."""
+def _updated(metric: keras.metrics.Metric, *batches: tuple[Any, Any, Any]) -> tuple[np.ndarray | None, list[Any]]:
+    """The metric of (labels, outputs, weights), and its variables; (None, []) where it fails, as on labels made up."""
     try:
-        metric.update_state(labels, outputs, sample_weight=mask)
-        found = np.asarray(metric.result())
         metric.reset_state()
+        for labels, outputs, weights in batches:
+            metric.update_state(labels, outputs, sample_weight=weights)
+        return np.asarray(metric.result()), [np.array(variable) for variable in metric.variables]
     except Exception:
-        return None
-    return found
+        return None, []

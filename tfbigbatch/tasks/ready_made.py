@@ -15,7 +15,7 @@ from tfbigbatch.utils.home import expanded_texts
 from tfbigbatch.utils.user_code import check_objects
 
 if TYPE_CHECKING:
-    import tf_keras
+    import keras
 
     from tfbigbatch.data.dataset import Dataset
 
@@ -37,6 +37,7 @@ class Definition:
     network: Callable[..., Any]
     data: Any
     loss: Any
+    loss_weights: Any
     metrics: Any
     fake_data: Callable[[], Any] | None
     validation_fraction: float
@@ -52,10 +53,8 @@ class ReadyMade(Task):
     ) -> None:
         from tfbigbatch.data.sources import splits
         from tfbigbatch.data.sources.image_folder import ImageFolder
-        from tfbigbatch.models import keras3_network
         from tfbigbatch.tasks import compile_arguments
 
-        keras3_network.forget_names()
         given = self.definition
         found = splits.read(
             given.data,
@@ -81,8 +80,10 @@ class ReadyMade(Task):
             self.run_files = {name: (json.dumps(content) + "\n").encode() for name, content in kept.items()}
         self.data_signature = f"{splits.shape_of(self._features)}, {classes or 'no'} classes"
         self.network_facts = {"features": splits.described(self._features), "classes": classes}
-        self._network: tf_keras.Model | None = None
+        self._network: keras.Model | None = None
         self._outputs: Any = None
+        # The arguments of `compile` that `define` has none for.
+        self._compiled: Mapping[str, Any] = {}
 
     @classmethod
     def _arguments_of(cls, model: Mapping[str, Any], features: Any, classes: int | None) -> dict[str, Any]:
@@ -101,7 +102,7 @@ class ReadyMade(Task):
         return found
 
     @classmethod
-    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> keras.Model:
         from tfbigbatch.data.sources import splits
         from tfbigbatch.tasks.own_checks import built
 
@@ -110,33 +111,40 @@ class ReadyMade(Task):
         arguments = cls._arguments_of(model, features, classes)
         return built(cls.definition.network, arguments, features, cls.definition.name)[0]
 
-    def network(self) -> tf_keras.Model:
-        """The Keras model, from the features to the outputs; a Keras 3 model as a `Keras3Network`."""
-        from tfbigbatch.tasks.own_checks import built
+    def network(self) -> keras.Model:
+        """The Keras model, from the features to the outputs, as the user's function returned it."""
+        from tfbigbatch.tasks import compile_arguments, own_checks
 
         given = self.definition
-        self._network, self._outputs = built(given.network, self._arguments, self._features, given.name)
-        return self._network
+        network, self._outputs = own_checks.built(given.network, self._arguments, self._features, given.name)
+        self._network, self._compiled = network, compile_arguments.compiled_with(network)
+        return network
+
+    def _given(self, argument: str) -> Any:
+        """An argument of `define`, or else of the `compile` that the user called."""
+        given = getattr(self.definition, argument)
+        return self._compiled.get(argument) if given is None else given
 
     def loss(self) -> Any:
         """The loss as the user gave it; by default that of a classifier, from class numbers and logits."""
         from tfbigbatch.tasks import compile_arguments, own_checks
 
-        found = compile_arguments.loss_of(self.definition.loss, self._network)
+        found = compile_arguments.loss_of(self._given("loss"), self._network)
         for split in (self.train, *(getattr(self, name) for name in self.evaluates_on)):
-            # Of a Keras 3 loss, what the user gave.
-            own_checks.check_labels(split, getattr(found, "given", found), self._labels, self._outputs)
+            own_checks.check_labels(split, found, self._labels, self._outputs)
         own_checks.check_functions([found], self._labels, self._outputs, weighted=self._is_weighted)
         return found
+
+    def loss_weights(self) -> Any:
+        return self._given("loss_weights")
 
     def metrics(self) -> Any:
         """The metrics as the user gave them; for the default loss, by default those of a classifier."""
         from tfbigbatch.tasks import compile_arguments, own_checks
 
-        found = compile_arguments.metrics_of(self.definition.metrics, is_default=self.definition.loss is None)
+        found = compile_arguments.metrics_of(self._given("metrics"), is_default=self._given("loss") is None)
         own_checks.check_functions(found, self._labels, self._outputs)
-        listed = [each for some in found.values() for each in some] if isinstance(found, dict) else found
-        names = [each if isinstance(each, str) else each.name for each in listed]
+        names = [each if isinstance(each, str) else each.name for each in _flat(found)]
         # Of several outputs, Keras puts the output's name before the metric's.
         if not any(self.target == name or self.target.endswith(f"_{name}") for name in names):
             named = ", ".join(names) or "nothing"
@@ -146,8 +154,7 @@ class ReadyMade(Task):
     def check_metrics(self, *, is_static: bool) -> None:
         from tfbigbatch.tasks.own_checks import check_masked
 
-        options = {"is_static": is_static, "weighted": self._is_weighted}
-        check_masked(self.metrics(), self._labels, self._outputs, self.definition.name, **options)
+        check_masked(self.metrics(), self._labels, self._outputs, self.definition.name, is_static=is_static)
 
     @classmethod
     def count_examples(cls, data: Mapping[str, Any], data_dir: str | None) -> int | None:
@@ -164,6 +171,7 @@ def define(
     network: Callable[..., Any],
     data: Any,
     loss: Any = None,
+    loss_weights: Any = None,
     metrics: Any = None,
     target: str | None = None,
     higher_is_better: bool | None = None,
@@ -177,21 +185,26 @@ def define(
 
         tasks.define("housing", network=network, data=data, loss="mse", metrics=["mae"])
 
+    Loss and metrics are those of `keras.Model.compile`. Of a model that is compiled, they are what it was compiled with
+    where they are None here, and then `target` is to be given; the optimizer and `jit_compile` are the config's.
+
     Args:
       name: the config's `task`, in lower case.
-      network: function that returns a Keras model, of Keras 2 (tf_keras) or Keras 3. Its arguments with defaults are
-        the fields of the config's `model` (--config.model.width=64); of those without, the data gives `input_shape`
-        (that of an example's features) and `classes`.
+      network: function that returns a keras.Model (Keras 3), which is trained as it is. Its arguments with defaults
+        are the fields of the config's `model` (--config.model.width=64); of those without, the data gives
+        `input_shape` (that of an example's features) and `classes`.
       data: the splits by name, {'train': ..., 'validation': ...}, or a function that returns them. Its arguments with
         defaults are the fields of the config's `data`, and `data_dir` is the flag. A split is (features, labels) or
         (features, labels, weights) of arrays, or dictionaries or tuples of arrays; an object with `len` and indices
         that gives (features, labels), as PyTorch's datasets; a Keras PyDataset or Sequence; or a tf.data.Dataset of
         single examples. See also `from_tf_data`, `from_tfds`, `from_hugging_face` and `from_image_folder`.
-      loss: name, Keras loss, or function of (labels, outputs); a dictionary for several outputs; or a function
+      loss: name, Keras loss, or function of (labels, outputs); a dictionary or list for several outputs; or a function
         without arguments that returns one. None for a classifier: cross entropy from class numbers and logits.
+      loss_weights: numbers that the losses of several outputs are multiplied by, a dictionary or list as the loss.
       metrics: list of names, Keras metrics, or functions of (labels, outputs) that give a value for each example; a
-        dictionary of lists for several outputs; or a function without arguments that returns them. None for a
-        classifier's accuracy and cross entropy, or for the loss where that is a name.
+        dictionary or list of lists for several outputs; or a function without arguments that returns them. Weights of
+        examples apply to them. None for a classifier's accuracy and cross entropy, or for the loss where that is a
+        name.
       target: the metric that tells the quality of a run; by default the first, and a classifier's accuracy.
       higher_is_better: whether a larger target is better; may be left out for Keras' common names.
       evaluates_on: names of the held-out splits; the first is the config's default.
@@ -210,7 +223,7 @@ def define(
         raise InputError(f"{owner}: validation_fraction={validation_fraction}; expected a fraction, as 0.1.")
     if metrics is None and isinstance(loss, str):
         metrics = [loss]
-    given = Definition(name, network, data, loss, metrics, fake_data, validation_fraction)
+    given = Definition(name, network, data, loss, loss_weights, metrics, fake_data, validation_fraction)
     target = target or _first_metric(given.metrics, given.loss, owner)
     attributes = {
         **_fields_of(given, smoke or {}, quick or {}, owner),
@@ -258,6 +271,13 @@ def _fields(function: Any, what: str, owner: str, without_default: Sequence[str]
             )
         fields[name] = parameter.default
     return fields
+
+
+def _flat(metrics: Any) -> list[Any]:
+    """The metrics of all outputs."""
+    if isinstance(metrics, (dict, list)):
+        return [one for each in (metrics.values() if isinstance(metrics, dict) else metrics) for one in _flat(each)]
+    return [] if metrics is None else [metrics]
 
 
 def _first_metric(metrics: Any, loss: Any, owner: str) -> str:
