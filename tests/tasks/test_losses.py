@@ -1,16 +1,21 @@
-"""The losses against their formulas in NumPy and against Keras' own."""
+"""The losses and metrics against their formulas in NumPy and against Keras' own."""
 
+import subprocess
+import sys
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
+from tests.conftest import mirrored
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
 from tfbigbatch.tasks.losses import (
     SmoothedCrossEntropy,
     SmoothedTokenCrossEntropy,
     classification_loss,
     smoothed_nats,
+    token_metrics,
 )
 
 RANDOM = np.random.RandomState(0)
@@ -22,11 +27,14 @@ WEIGHTS = (np.arange(5) < LENGTHS[:, None]).astype(np.float32)
 
 def expected(label_smoothing):
     """The sum over tokens, as MLPerf's reference has it: of the label, and the mean over the vocabulary."""
+    return float(np.sum(nats_of(label_smoothing) * WEIGHTS))
+
+
+def nats_of(label_smoothing):
     logits = LOGITS.astype(np.float64)
     log_fractions = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
     of_label = np.take_along_axis(log_fractions, LABELS[..., None], axis=-1)[..., 0]
-    nats = -(1 - label_smoothing) * of_label - label_smoothing * log_fractions.mean(axis=-1)
-    return float(np.sum(nats * WEIGHTS))
+    return -(1 - label_smoothing) * of_label - label_smoothing * log_fractions.mean(axis=-1)
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
@@ -59,7 +67,7 @@ def test_over_sentences_micro_batches_give_the_gradient_of_the_batch():
     "labels, logits, weights", [(LABELS[:, 0], LOGITS[:, 0], np.float32([1, 0, 1, 0.5])), (LABELS, LOGITS, WEIGHTS)]
 )
 def test_a_classifiers_loss_is_that_of_smoothed_targets(make, label_smoothing, labels, logits, weights):
-    expected = tf_keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=label_smoothing)
+    expected = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=label_smoothing)
     for given in (None, weights):
         found = make(label_smoothing)(labels, logits, given)
         np.testing.assert_allclose(found, expected(tf.one_hot(labels, 7), logits, given), rtol=1e-5)
@@ -109,3 +117,66 @@ def test_xla_gets_the_plain_operation():
     assert "SparseSoftmaxCrossEntropyWithLogits" in {
         node.op for node in compiled.get_concrete_function().graph.as_graph_def().node
     }
+
+
+# The mean over replicas, which adds their gradients: each divides its own mean by their number.
+@pytest.mark.parametrize("over", ["sentences", "tokens"])
+def test_the_losses_of_replicas_add_up_to_their_mean(over):
+    strategy, loss = mirrored(2), SmoothedTokenCrossEntropy(0.1, over)
+    parts = [float(loss(LABELS[rows], LOGITS[rows], WEIGHTS[rows])) for rows in (slice(2), slice(2, 4))]
+
+    @tf.function
+    def of_replicas():
+        def in_replica():
+            rows = 2 * tf.distribute.get_replica_context().replica_id_in_sync_group + tf.range(2)
+            return loss(*(tf.gather(tf.constant(each), rows) for each in (LABELS, LOGITS, WEIGHTS)))
+
+        return strategy.reduce("SUM", strategy.run(in_replica), axis=None)
+
+    assert float(of_replicas()) == pytest.approx(np.mean(parts), rel=1e-6)
+
+
+def test_a_loss_is_made_again_from_its_config():
+    for loss in (SmoothedTokenCrossEntropy(0.2, "tokens", name="mine"), SmoothedCrossEntropy(0.1)):
+        again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
+        assert again.get_config() == loss.get_config() and type(again) is type(loss)
+
+
+def evaluated(batches):
+    """token_metrics of batches of (labels, logits, weights), as a compiled model reports them."""
+    model = keras.Sequential([keras.Input((None, 7))])
+    model.compile(loss="mse", weighted_metrics=token_metrics("words_"))
+    for labels, logits, weights in batches:
+        found = model.compute_metrics(logits, labels, logits, weights)
+    return {name: float(value) for name, value in found.items()}
+
+
+def test_the_metrics_of_tokens_weigh_each_alike_however_far_its_batch_is_padded():
+    mean = expected(0.0) / LENGTHS.sum()
+    long, short = (LABELS[:1], LOGITS[:1], WEIGHTS[:1]), (LABELS[1:, :3], LOGITS[1:, :3], WEIGHTS[1:, :3])
+    found = evaluated([long, short])
+    assert found["words_cross_entropy"] == pytest.approx(mean, rel=1e-5)
+    assert found["words_perplexity"] == pytest.approx(np.exp(mean), rel=1e-5)
+    assert evaluated([(LABELS, LOGITS, None)])["words_cross_entropy"] == pytest.approx(nats_of(0).mean(), rel=1e-5)
+    of_examples = evaluated([(LABELS, LOGITS, np.float32([1, 0, 0, 3]))])["words_cross_entropy"]
+    assert of_examples == pytest.approx(np.average(nats_of(0).mean(axis=1), weights=[1, 0, 0, 3]), rel=1e-5)
+
+
+ON_JAX = """
+import numpy as np
+from tests.tasks.test_losses import LABELS, LENGTHS, LOGITS, WEIGHTS, evaluated, expected
+from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
+for smoothing in (0.0, 0.1):
+    for over, divisor in (("sentences", 4), ("tokens", LENGTHS.sum())):
+        found = float(SmoothedTokenCrossEntropy(smoothing, over)(LABELS, LOGITS, WEIGHTS))
+        assert np.allclose(found, expected(smoothing) / divisor, rtol=1e-5), (found, smoothing, over)
+mean = evaluated([(LABELS, LOGITS, WEIGHTS)])["words_cross_entropy"]
+assert np.allclose(mean, expected(0.0) / LENGTHS.sum(), rtol=1e-5)
+"""
+
+
+@pytest.mark.slow
+def test_on_jax_they_are_the_same(monkeypatch):
+    pytest.importorskip("jax")
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    subprocess.run([sys.executable, "-c", ON_JAX], check=True)

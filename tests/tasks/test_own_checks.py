@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests.tasks.test_ready_made import made
 from tfbigbatch import experiment, tasks, train
@@ -17,7 +16,7 @@ NUMBERS = np.arange(90) % 3
 
 
 def network(outputs=3, activation=None):
-    return lambda: tf_keras.Sequential([tf_keras.layers.Dense(outputs, activation)])
+    return lambda: keras.Sequential([keras.layers.Dense(outputs, activation)])
 
 
 def loss_of(labels, *, layers=None, **options):
@@ -59,7 +58,7 @@ def test_labels_that_fit_are_taken():
     for labels in (NUMBERS, NUMBERS.astype(np.uint8), NUMBERS.astype(np.float32), NUMBERS[:, np.newaxis]):
         loss_of(labels)
     loss_of(NUMBERS % 2, layers=network(1, "sigmoid"), **BINARY)
-    of_some = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+    of_some = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
     loss_of(np.where(NUMBERS == 2, -1, NUMBERS), loss=of_some, metrics=["accuracy"])
 
 
@@ -81,12 +80,12 @@ HELD_OUT = 50
 LABEL, OUTPUT = tf.TensorSpec([3]), tf.zeros([1, 3])
 
 
-class Rows(tf_keras.metrics.Metric):
+class Rows(keras.metrics.Metric):
     """Examples, which takes weights and ignores them; NaN for a batch of none."""
 
     def __init__(self, name="rows", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self.total = self.add_weight("total", initializer="zeros")
+        self.total = self.add_weight(shape=(), name="total", initializer="zeros")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         count = tf.cast(tf.shape(y_true)[0], tf.float32)
@@ -100,7 +99,7 @@ class Rows(tf_keras.metrics.Metric):
 
 
 def f1(average, name):
-    return tf_keras.metrics.F1Score(average, name=name)
+    return keras.metrics.F1Score(average, name=name)
 
 
 @pytest.mark.parametrize("replicas", [0, 4])
@@ -108,7 +107,7 @@ def test_a_metric_that_is_wrong_under_a_mask_is_that_of_the_examples(tmp_path, r
     held_out = X[:HELD_OUT], Y[:HELD_OUT]
     tasks.define(
         "padded",
-        network=lambda: tf_keras.Sequential([tf_keras.layers.Dense(3, "softmax")]),
+        network=lambda: keras.Sequential([keras.layers.Dense(3, "softmax")]),
         data={"train": (X, Y), "validation": held_out},
         loss="categorical_crossentropy",
         metrics=["accuracy", Rows(), f1("micro", "f1_micro"), f1("macro", "f1_macro")],
@@ -126,17 +125,15 @@ def test_a_metric_that_is_wrong_under_a_mask_is_that_of_the_examples(tmp_path, r
         assert found[f"f1_{average}"] == pytest.approx(float(expected.result()), abs=1e-6)
 
 
-@pytest.mark.parametrize("metric", [Rows(), f1("micro", "micro"), f1("macro", "macro")])
+@pytest.mark.parametrize("metric", [Rows(), keras.metrics.MeanIoU(2, name="iou")])
 def test_where_a_batch_keeps_its_shape_it_is_refused_by_name(metric):
-    own_checks.check_masked([metric], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
-    right = ["accuracy", tf_keras.metrics.AUC(), tf_keras.metrics.CategoricalAccuracy()]
-    own_checks.check_masked(right, LABEL, OUTPUT, "mine", is_static=True, weighted=True)
+    own_checks.check_masked([metric], LABEL, OUTPUT, "mine", is_static=False)
+    right = ["accuracy", keras.metrics.AUC(), keras.metrics.CategoricalAccuracy(), f1("macro", "f1")]
+    own_checks.check_masked(right, LABEL, OUTPUT, "mine", is_static=True)
     with pytest.raises(InputError, match=f"task mine: metric '{metric.name}' is wrong under a mask"):
-        own_checks.check_masked([*right, metric], LABEL, OUTPUT, "mine", is_static=True, weighted=False)
+        own_checks.check_masked([*right, metric], LABEL, OUTPUT, "mine", is_static=True)
 
 
-def test_a_metric_of_several_numbers_or_one_that_takes_no_weights_is_refused():
+def test_a_metric_of_several_numbers_is_refused():
     with pytest.raises(InputError, match=r"metric 'each' is \[3\] numbers; expected one"):
-        own_checks.check_masked([f1(None, "each")], LABEL, OUTPUT, "mine", is_static=False, weighted=False)
-    with pytest.raises(InputError, match="metric 'macro' multiplies the weights"):
-        own_checks.check_masked([f1("macro", "macro")], LABEL, OUTPUT, "mine", is_static=False, weighted=True)
+        own_checks.check_masked([f1(None, "each")], LABEL, OUTPUT, "mine", is_static=False)

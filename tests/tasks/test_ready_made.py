@@ -6,10 +6,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tests.conftest import mirrored
 from tfbigbatch import experiment, tasks
-from tfbigbatch.models.keras3_network import Keras3Network
 from tfbigbatch.tasks import compile_arguments
-from tfbigbatch.training.train_step import TrainingModel
 
 FEATURES, TARGETS = np.arange(60.0).reshape(20, 3), np.arange(20.0)
 LABELS = np.arange(20) % 4
@@ -17,7 +16,7 @@ PAIRS = tf.data.Dataset.from_tensor_slices((FEATURES, TARGETS))
 
 
 def linear(width=2):
-    return tf_keras.Sequential([tf_keras.layers.Dense(width), tf_keras.layers.Dense(1)])
+    return keras.Sequential([keras.layers.Dense(width), keras.layers.Dense(1)])
 
 
 def classifier(input_shape, classes):
@@ -34,15 +33,22 @@ def made(use_fake_data=False, data_dir=None, **options):
 
 
 def compiled(task):
-    """The trainer's model of a task."""
-    model = TrainingModel(task.network())
-    model.compile("sgd", task.loss(), weighted_metrics=task.metrics())
-    return model
+    """The model of a task, as the trainer compiles it."""
+    network, loss = task.network(), task.loss()
+    options = {"loss_weights": task.loss_weights(), "weighted_metrics": task.metrics()}
+    keras.Model.compile(network, "sgd", loss, **options)
+    return network
 
 
 def evaluated(task, split="validation", batch_size=8):
-    batches = task.held_out(split).evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
-    return compiled(task).evaluate(batches, verbose=0, return_dict=True)
+    """The metrics of a held-out split, whose last batch is padded."""
+    network, found = compiled(task), {}
+    for features, labels, mask in task.held_out(split).evaluation_batches(
+        tf.distribute.InputContext(), batch_size=batch_size
+    ):
+        outputs = network(features, training=False)
+        found = network.compute_metrics(features, *task.real_examples(labels, outputs, mask))
+    return {name: float(value) for name, value in found.items()}
 
 
 def test_arguments_with_defaults_are_fields_and_the_loss_is_the_first_metric():
@@ -64,21 +70,20 @@ def test_a_padded_evaluation_counts_each_example_once_with_its_weight():
         return tf.abs(labels - outputs)[:, 0]
 
     def network():
-        return tf_keras.Sequential([tf_keras.layers.Dense(1, kernel_initializer="zeros")])
+        return keras.Sequential([keras.layers.Dense(1, kernel_initializer="zeros")])
 
     splits = {"train": (FEATURES, TARGETS), "validation": (FEATURES, TARGETS, weights)}
-    metrics = ["mae", absolute, tf_keras.metrics.RootMeanSquaredError(), keras.metrics.MeanSquaredError(name="k3")]
+    metrics = ["mae", absolute, keras.metrics.RootMeanSquaredError()]
     found = evaluated(made(network=network, data=splits, metrics=metrics))
     mean = np.average(TARGETS, weights=weights)
     assert found["mae"] == pytest.approx(mean) and found["absolute"] == pytest.approx(mean)
     square = np.average(TARGETS**2, weights=weights)
-    assert found["k3"] == pytest.approx(square) and found["root_mean_squared_error"] == pytest.approx(square**0.5)
+    assert found["root_mean_squared_error"] == pytest.approx(square**0.5)
 
 
-def test_a_classifier_by_default_and_by_keras_3():
+def test_a_classifier_by_default():
     task = made(network=classifier, data=(FEATURES, LABELS), loss=None)
-    network = task.network()
-    assert isinstance(network, Keras3Network) and network.output.shape == (None, 4)
+    assert task.network().outputs[0].shape == (None, 4)
     assert type(task).target == "accuracy" and type(task).higher_is_better
     assert set(evaluated(task)) >= {"cross_entropy", "accuracy"}
 
@@ -92,41 +97,87 @@ def test_a_classifier_by_default_and_by_keras_3():
 @pytest.mark.slow
 def test_several_labels_and_several_outputs():
     def network():
-        inputs = {"a": tf_keras.Input(3, name="a"), "words": tf_keras.Input((), dtype=tf.string, name="words")}
-        hashed = tf_keras.layers.Hashing(5, output_mode="one_hot")(inputs["words"][:, tf.newaxis])
-        x = tf_keras.layers.concatenate([inputs["a"], hashed])
-        outputs = {"tags": tf_keras.layers.Dense(4, "sigmoid", name="tags")(x), "size": tf_keras.layers.Dense(1)(x)}
-        return tf_keras.Model(inputs, outputs)
+        inputs = {"a": keras.Input((3,), name="a"), "words": keras.Input((1,), dtype="string", name="words")}
+        hashed = keras.layers.Hashing(5, output_mode="one_hot")(inputs["words"])
+        x = keras.layers.concatenate([inputs["a"], hashed])
+        outputs = {"tags": keras.layers.Dense(4, "sigmoid", name="tags")(x), "size": keras.layers.Dense(1, name="size")(x)}
+        return keras.Model(inputs, outputs)
 
-    words = np.array(["one", "two"] * 10)
+    words = np.array([["one"], ["two"]] * 10)
     labels = {"tags": np.eye(4)[LABELS], "size": TARGETS}
     task = made(
         network=network,
         data=({"a": FEATURES, "words": words}, labels),
         loss={"tags": "binary_crossentropy", "size": "mse"},
-        metrics={"tags": ["binary_accuracy", tf_keras.metrics.AUC(multi_label=True)], "size": ["mae"]},
+        loss_weights={"tags": 2.0, "size": 0.5},
+        metrics={"tags": ["binary_accuracy", keras.metrics.AUC(multi_label=True)], "size": ["mae"]},
         target="tags_binary_accuracy",
     )
-    batches = task.train.training_batches(tf.distribute.InputContext(), batch_size=6, seed=0, first_step=0, last_step=2)
     model = compiled(task)
-    assert np.isfinite(model.fit(batches, verbose=0).history["loss"][0])
-    assert "tags_binary_accuracy" in evaluated(task)
+    outputs = model({"a": FEATURES, "words": words})
+    parts = {
+        "tags": keras.losses.BinaryCrossentropy()(labels["tags"], outputs["tags"]),
+        "size": keras.losses.MeanSquaredError()(labels["size"][:, np.newaxis], outputs["size"]),
+    }
+    found = model.compute_loss(y=labels, y_pred=outputs)
+    assert float(found) == pytest.approx(2.0 * float(parts["tags"]) + 0.5 * float(parts["size"]))
+    # Without their weights.
+    assert float(model.get_metrics_result()["size_loss"]) == pytest.approx(float(parts["size"]))
+    assert {"tags_binary_accuracy", "size_mae"} <= set(evaluated(task))
 
 
-def test_losses_of_each_kind_are_the_same():
-    labels, outputs = tf.constant([1.0, 2.0, 4.0]), tf.constant([[1.5], [2.0], [2.0]])
-    kinds = [
-        "mse",
-        tf_keras.losses.MeanSquaredError(),
-        keras.losses.MeanSquaredError(),
-        lambda labels, outputs: tf.reduce_mean(tf.square(labels - outputs), -1),
-        lambda labels, outputs: tf.reduce_mean(tf.square(labels - outputs)),
-        lambda: keras.losses.MeanSquaredError(),
-    ]
-    for given in kinds:
-        model = tf_keras.Sequential([tf_keras.Input(1)])
-        model.compile(loss=compile_arguments.loss_of(given, model))
-        assert float(model.compiled_loss(labels, outputs)) == pytest.approx(4.25 / 3)
+ERRORS = tf.constant([0.5, 0.0, 2.0, 0.5])
+# The mean of the squares.
+KINDS = {
+    "name": "mse",
+    "object": keras.losses.MeanSquaredError(),
+    "of each example": lambda labels, outputs: tf.reduce_mean(tf.square(labels - outputs), -1),
+    "of a batch": lambda labels, outputs: tf.reduce_mean(tf.square(labels - outputs)),
+    "factory": lambda: keras.losses.MeanSquaredError(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_losses_of_each_kind_are_the_same(kind, replicas):
+    """Replicas add their gradients: each has the mean of its examples divided by their number."""
+    strategy = mirrored(replicas) if replicas > 1 else tf.distribute.get_strategy()
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((1,))])
+        model.compile(loss=compile_arguments.loss_of(KINDS[kind], model))
+
+    def in_replica():
+        share = 4 // replicas
+        first = share * tf.distribute.get_replica_context().replica_id_in_sync_group
+        mine = tf.gather(ERRORS, first + tf.range(share))
+        return model.compute_loss(y=tf.zeros([share]), y_pred=mine[:, tf.newaxis])
+
+    of_replicas = tf.function(lambda: strategy.run(in_replica))()
+    assert float(strategy.reduce("SUM", of_replicas, axis=None)) == pytest.approx(4.5 / 4)
+
+
+def compiled_linear(**options):
+    def network():
+        model = linear()
+        model.compile(**options)
+        return model
+
+    return network
+
+
+def test_of_a_compiled_model_loss_and_metrics_are_its_own():
+    options = {"loss": "mae", "loss_weights": 3.0, "metrics": ["mse"], "weighted_metrics": ["mape"]}
+    task = made(network=compiled_linear(**options), loss=None, target="mse")
+    assert set(evaluated(task)) >= {"mse", "mape"} and task.loss() == "mae" and task.loss_weights() == 3.0
+    assert type(task).higher_is_better is False
+    # What tasks.define has counts.
+    task = made(network=compiled_linear(**options), metrics=["mae"])
+    compiled(task)
+    assert task.loss() == "mse" and task.metrics() == ["mae"]
+    with pytest.raises(ValueError, match="target='accuracy', and its metrics are named mse, mape"):
+        compiled(made(network=compiled_linear(**options), loss=None))
+    with pytest.raises(ValueError, match="compiled with run_eagerly=True, and the trainer's steps are traced"):
+        made(network=compiled_linear(loss="mse", run_eagerly=True)).network()
 
 
 def of_batch(labels, outputs):
@@ -137,7 +188,7 @@ def fails(labels, outputs):
     return labels["a"]
 
 
-class Unweighted(tf_keras.metrics.Mean):
+class Unweighted(keras.metrics.Mean):
     def update_state(self, y_true, y_pred):
         pass
 
@@ -166,14 +217,14 @@ def test_metrics_and_losses_that_cannot_be_weighted_are_refused(options, message
     [
         ({"network": lambda width: None}, "network's argument 'width' has no default"),
         ({"network": lambda name="a": None}, "an argument 'name', which chooses among models"),
-        ({"network": lambda layer=tf_keras.layers.Dense: None}, "network's argument 'layer' has the default"),
+        ({"network": lambda layer=keras.layers.Dense: None}, "network's argument 'layer' has the default"),
         ({"network": "resnet"}, "network='resnet'; expected a function"),
         ({"data": lambda folder: None}, "data's argument 'folder' has no default"),
         ({"loss": linear}, "give metrics, and target="),
         ({"metrics": ["mine"]}, "whether a larger mine is better is unknown"),
         ({"validation_fraction": 1.5}, "validation_fraction=1.5; expected a fraction"),
         ({"smoke": {"depth": 1}}, "smoke has depth; expected arguments of network"),
-        ({"metrics": [tf_keras.metrics.AUC]}, r"metrics: AUC is a class; expected an object of it, AUC\(\)"),
+        ({"metrics": [keras.metrics.AUC]}, r"metrics: AUC is a class; expected an object of it, AUC\(\)"),
         ({"network": linear()}, "network=<.*; expected a function that makes it"),
     ],
 )
@@ -222,34 +273,49 @@ def test_examples_that_batch_made_of_a_stream_are_taken():
         assert found.contents.startswith(f"{(6, 20, 7, 40)[number]} examples")
 
 
-@pytest.mark.parametrize("version", ["tf_keras", "keras"])
 @pytest.mark.parametrize("name", ["train_step", "compute_loss"])
-def test_a_model_with_a_step_of_its_own_is_refused(version, name):
-    base = {"tf_keras": tf_keras, "keras": keras}[version]
-    own = type("Own", (base.Sequential,), {name: lambda self, *arguments: None})
-    layers = [base.layers.Input((3,)), base.layers.Dense(1)]
+def test_a_model_with_a_step_of_its_own_is_refused(name):
+    def network(**methods):
+        own = type("Own", (keras.Sequential,), methods)
+        return lambda: own([keras.Input((3,)), keras.layers.Dense(1)])
+
     with pytest.raises(ValueError, match=rf"task mine: <lambda>\(\) returned a model with a {name} of its own"):
-        made(network=lambda: own(layers)).network()
-    made(network=lambda: type("Own", (base.Sequential,), {})(layers)).network()
+        made(network=network(**{name: lambda self, *arguments: None})).network()
+    made(network=network()).network()
 
 
-@pytest.mark.parametrize("version", [tf_keras, keras])
-def test_a_sequential_model_without_input_takes_batches_of_any_size(version):
-    network = made(network=lambda: version.Sequential([version.layers.Dense(1)])).network()
-    [given] = getattr(network, "keras3_model", network).inputs
+def test_a_model_of_keras_2_is_refused_with_what_takes_it():
+    def network():
+        return tf_keras.Sequential([tf_keras.layers.Dense(1)])
+
+    said = r"network\(\) returned Sequential of tf_keras .Keras 2.; expected a keras.Model of Keras 3. Write import keras"
+    with pytest.raises(ValueError, match=f"task mine: {said} .* tfbigbatch.keras2, as LAMB, and ExactResume"):
+        made(network=network).network()
+    for options in ({"loss": tf_keras.losses.MeanSquaredError()}, {"metrics": [tf_keras.metrics.MeanSquaredError()]}):
+        with pytest.raises(ValueError, match="'mean_squared_error' is MeanSquaredError of tf_keras .* import keras"):
+            compiled(made(target="mae", **{"metrics": ["mae"], **options}))
+
+
+def test_a_sequential_model_without_input_takes_batches_of_any_size():
+    [given] = made(network=lambda: keras.Sequential([keras.layers.Dense(1)])).network().inputs
     assert given.shape == (None, 3)
+
+
+def test_a_network_has_the_paths_of_a_new_process():
+    paths = [[each.path for each in made().network().weights] for _ in range(2)]
+    assert paths[0] == paths[1] and len(set(paths[0])) == 4
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
         ({"data": lambda: {}["train"]}, r"<lambda>\(\) raised KeyError: 'train' \(.*test_ready_made.py, line"),
-        ({"network": lambda: tf_keras.layers.Dense("wide")}, r"<lambda>\(\) raised .*test_ready_made.py, line"),
+        ({"network": lambda: keras.layers.Dense("wide")}, r"<lambda>\(\) raised .*test_ready_made.py, line"),
         (
-            {"network": lambda: tf_keras.Sequential([tf_keras.Input(5), tf_keras.layers.Dense(1)])},
+            {"network": lambda: keras.Sequential([keras.Input((5,)), keras.layers.Dense(1)])},
             r"does not take the data's features, float32 \[None, 3\]",
         ),
-        ({"network": lambda: 3}, "returned int; expected a model of keras or tf_keras"),
+        ({"network": lambda: 3}, "returned int; expected a keras.Model"),
     ],
 )
 def test_an_error_of_a_users_function_is_told_where_it_is(options, message):

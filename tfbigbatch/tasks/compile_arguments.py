@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ from tfbigbatch.utils.user_code import check_objects
 
 # Keras chooses these by the shapes of labels and outputs.
 _BY_SHAPE = {"loss": ("crossentropy", "ce"), "metric": ("accuracy", "acc")}
+# Of `get` alone.
+_SHORT = ("mse", "mae", "mape", "msle", "bce", "kld")
 
 
 def compiled_with(model: keras.Model) -> dict[str, Any]:
@@ -123,16 +126,16 @@ def _again(metric: keras.metrics.Metric) -> keras.metrics.Metric:
         ) from None
 
 
-def _by_name(what: str, name: str, module: Any) -> Any:
-    if name in _BY_SHAPE[what]:
-        return name
-    try:
-        found = module.get(name)
-    except ValueError:
-        known = [each for each in dir(module) if each.islower() and callable(getattr(module, each))]
-        raise InputError(f"{what}={name!r} is no name of Keras. {nearest(name, known)}") from None
-    # A class by its name gives an object; a function's own name may differ from the one that the user gave.
-    return found if isinstance(found, (keras.losses.Loss, keras.metrics.Metric)) else name
+def _by_name(what: str, name: str, module: Any) -> str:
+    """The name, which Keras also calls the metric by."""
+    if name not in _BY_SHAPE[what]:
+        try:
+            module.get(name)
+        except ValueError:
+            known = {each for each in dir(module) if each.islower() and inspect.isfunction(getattr(module, each))}
+            known = {*known, *_SHORT, *_BY_SHAPE[what]} - {"get", "serialize", "deserialize"}
+            raise InputError(f"{what}={name!r} is no name of Keras. {nearest(name, sorted(known))}") from None
+    return name
 
 
 def _check(what: str, given: Any) -> None:
@@ -164,7 +167,8 @@ class OwnLoss(keras.losses.Loss):
     """The mean of a user's function of (labels, outputs), with a value for each example or the mean of a batch."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        super().__init__(name=getattr(function, "__name__", "loss"))
+        # TensorFlow makes a scope of it, and takes no '<lambda>'.
+        super().__init__(name=re.sub(r"\W", "", getattr(function, "__name__", "loss")))
         self._function = function
 
     def values(self, y_true: Any, y_pred: Any) -> Any:

@@ -73,7 +73,8 @@ class ReadyMade(Task):
         self._is_weighted = bool(weights)
         classes = splits.classes_of(self.train)
         self._arguments = self._arguments_of(model, self._features, classes)
-        self.real_examples = compile_arguments.weighted_examples if weights else compile_arguments.real_examples
+        has_weights = any(len(splits.example_of(split)) > 2 for split in found.values())
+        self.real_examples = compile_arguments.weighted_examples if has_weights else compile_arguments.real_examples
         if isinstance(self.train, ImageFolder):
             # To use the trained model on other images.
             kept = {CLASSES: self.train.names, IMAGE_FOLDER: {"image_size": self.train.image_size}}
