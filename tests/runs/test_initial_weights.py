@@ -1,27 +1,36 @@
+"""--init_from: weights of another run, by the paths of variables."""
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests.conftest import mirrored
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs import initial_weights, stored_run
+from tfbigbatch.runs import initial_weights, stored_run, weights
 
 
 def network(classes=3, hidden="hidden", units=4):
-    return tf_keras.Sequential(
-        [
-            tf_keras.layers.Dense(units, name=hidden, input_shape=(2,)),
-            tf_keras.layers.BatchNormalization(name="norm"),
-            tf_keras.layers.Dense(classes, name="head"),
-        ]
-    )
+    layers = [
+        keras.Input((2,)),
+        keras.layers.Dense(units, name=hidden),
+        keras.layers.BatchNormalization(name="norm"),
+        keras.layers.Dropout(0.5),
+        keras.layers.Dense(classes, name="head"),
+    ]
+    return keras.Sequential(layers)
 
 
-def saved(folder, model, step=7):
-    optimizer = tf_keras.optimizers.SGD(0.1, momentum=0.9)
+def saved(folder, model, step=7, averages=None):
+    """A checkpoint as a run writes it."""
+    variables = weights.by_path(model)
+    parts = {weights.WEIGHTS: {path: each.value for path, each in variables.items()}}
+    if averages is not None:
+        trained = {path: each.shape for path, each in variables.items() if each.trainable}
+        parts["averages"] = {path: tf.Variable(tf.fill(shape, averages)) for path, shape in trained.items()}
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
     optimizer.build(model.trainable_variables)
-    return tf.train.Checkpoint(network=model, optimizer=optimizer).write(str(folder / f"step-{step}"))
+    return tf.train.Checkpoint(optimizer=optimizer, **parts).write(str(folder / f"step-{step}"))
 
 
 def test_what_does_not_fit_stays_random_and_is_told(tmp_path):
@@ -39,30 +48,35 @@ def test_what_does_not_fit_stays_random_and_is_told(tmp_path):
 
 
 def test_where_nothing_matches_it_is_refused_and_nothing_changes(tmp_path):
-    other = tf_keras.Sequential([tf_keras.layers.Dense(9, name="head", input_shape=(5,))])
+    other = keras.Sequential([keras.Input((5,)), keras.layers.Dense(9, name="head")])
     after = network()
     before = after.get_weights()
-    with pytest.raises(InputError, match=r"(?s)no variable of .*step-7 has the name and shape.*head/kernel \[4, 3\]"):
+    with pytest.raises(InputError, match=r"(?s)no variable of .*step-7 has the path and shape.*head/kernel \[4, 3\]"):
         initial_weights.load_into(after, saved(tmp_path, other))
     np.testing.assert_equal(before, after.get_weights())
 
 
-class Twins(tf_keras.Model):
-    """Two layers whose variables have the same names."""
+class Twins(keras.Model):
+    """Two layers whose variables have the same paths, and one whose name has a point."""
 
     def __init__(self):
         super().__init__()
-        self.one, self.two = (tf_keras.layers.Dense(2, name="twin") for _ in range(2))
-        self.build((None, 2))
+        self.one, self.two = (keras.layers.Dense(2, name="twin") for _ in range(2))
+        self.three = keras.layers.Dense(2, name="third.S")
 
     def call(self, inputs):
-        return self.two(self.one(inputs))
+        return self.three(self.two(self.one(inputs)))
 
 
-def test_variables_of_one_name_are_told_apart(tmp_path):
+def test_variables_of_one_path_are_told_apart(tmp_path):
     before, after = Twins(), Twins()
+    for each in (before, after):
+        each(np.zeros([1, 2], "float32"))
     found = initial_weights.load_into(after, saved(tmp_path, before))
-    assert len(found.matched) == 4
+    # Neither has the model's own name, which differs between the two.
+    assert found.matched == [
+        *("twin/kernel", "twin/bias", "twin/kernel~2", "twin/bias~2", "third.S/kernel", "third.S/bias")
+    ]
     np.testing.assert_equal(before.get_weights(), after.get_weights())
 
 
@@ -71,9 +85,18 @@ def test_every_replica_gets_them(tmp_path):
     with mirrored(2).scope():
         after = network()
     initial_weights.load_into(after, saved(tmp_path, before))
-    for one, two in zip(before.variables, after.variables):
-        for value in two.values:
+    for one, two in zip(before.weights, after.weights):
+        for value in two.value.values:
             np.testing.assert_array_equal(one, value)
+
+
+def test_of_a_run_with_averages_they_are_the_averages(tmp_path):
+    before, after = network(), network()
+    before.get_layer("norm").moving_mean.assign([3.0] * 4)
+    initial_weights.load_into(after, saved(tmp_path, before, averages=0.25))
+    for variable in after.trainable_variables:
+        np.testing.assert_array_equal(variable, np.full(variable.shape, 0.25))
+    np.testing.assert_array_equal(after.get_layer("norm").moving_mean, [3.0] * 4)
 
 
 def test_what_a_path_may_name(tmp_path):
@@ -85,10 +108,14 @@ def test_what_a_path_may_name(tmp_path):
     assert stored_run.checkpoint_at(str(tmp_path)) == newest
     assert stored_run.checkpoint_at(str(tmp_path / "best")) == best
     assert stored_run.checkpoint_at(f"{newest}.index") == newest
-    of_keras = tf.train.Checkpoint(network=network(classes=5)).write(str(tmp_path / "start" / "step-0"))
-    assert len(initial_weights.load_into(network(), stored_run.checkpoint_at(of_keras)).matched) == 6
     with pytest.raises(InputError, match="--init_from=.*nothing: no checkpoint is there. Expected a run directory"):
         stored_run.checkpoint_at(str(tmp_path / "nothing"))
     (tmp_path / "checkpoints" / "step-7.data-00000-of-00001").write_bytes(b"")
-    with pytest.raises(InputError, match="step-7 cannot be read"):
+    with pytest.raises(InputError, match="--init_from: checkpoint .*step-7 is damaged"):
         initial_weights.load_into(network(), newest)
+
+
+def test_a_checkpoint_of_another_program_is_told_how_to_become_one(tmp_path):
+    other = tf.train.Checkpoint(network=tf.Module(), count=tf.Variable(1)).write(str(tmp_path / "start"))
+    with pytest.raises(InputError, match=r"has no weights by path: .*tfbigbatch.runs.weights.by_path\(model\)"):
+        initial_weights.load_into(network(), other)

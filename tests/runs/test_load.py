@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,9 +13,9 @@ import tensorflow as tf
 import tfbigbatch
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.export.run import export_run
+from tfbigbatch.runs import weights
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.utils.tensorflow_paths import literal_path
 
 IMAGES = np.random.default_rng(0).integers(0, 17, (4, 8, 8)).astype(np.uint8)
 
@@ -41,8 +42,7 @@ def test_it_gives_network_config_step_and_metrics(run):
     assert loaded.config.task == "digits_lstm" and loaded.config.model.hidden_units == 4
     with pytest.raises(AttributeError, match="locked"):
         loaded.config.batch = 3
-    reader = tf.train.load_checkpoint(literal_path(os.path.join(folder, "checkpoints", "step-2")))
-    kernel = reader.get_tensor("network/layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE")
+    kernel = weights.read(os.path.join(folder, "checkpoints", "step-2"))["logits/kernel"]
     assert np.array_equal(kernel, loaded.network.get_layer("logits").kernel)
 
 
@@ -62,7 +62,7 @@ def test_the_home_folder_may_be_a_tilde(run, tmp_path, monkeypatch):
     assert train.run(config, model_dir="~/run[1]", use_fake_data=True)["step"] == 2
     found = tfbigbatch.load_run("~/run[1]")
     assert found.step == 2 and found.directory == str(tmp_path / "run[1]")
-    assert export_run("~/run[1]", "~/exported", formats=["keras2"]).folder == str(tmp_path / "exported")
+    assert export_run("~/run[1]", "~/exported", formats=["keras"]).folder == str(tmp_path / "exported")
     assert train.run(config, model_dir="~/next", init_from="~/run[1]", use_fake_data=True, stop_after=1)["step"] == 1
     assert not os.path.exists("~") and (tmp_path / "next" / "config.json").exists()
 
@@ -105,16 +105,56 @@ def changed(folder, change):
         json.dump(content, file)
 
 
+def written(folder, task, config):
+    """A run directory of a task, with a checkpoint of its network at step 3; and the network."""
+    files, trained = RunDirectory(str(folder)), task.network()
+    files.open(config.to_dict(), [], {"network_facts": task.network_facts})
+    variables = {path: each.value for path, each in weights.by_path(trained).items()}
+    tf.train.Checkpoint(weights=variables).write(f"{files.checkpoints}/step-3")
+    return files.path, trained
+
+
+def own(width=3):
+    return keras.Sequential([keras.layers.Dense(width), keras.layers.BatchNormalization(), keras.layers.Dense(1)])
+
+
+@pytest.fixture
+def own_run(tmp_path):
+    tasks.define("mine", network=own, data=(np.ones([20, 2]), np.ones([20])), loss="mse")
+    config = experiment.new("mine")
+    task = tasks.get("mine")(model=config.model.to_dict(), data={}, data_dir=None, use_fake_data=False)
+    return written(tmp_path / "run", task, config)
+
+
+def test_a_users_network_is_itself_whatever_was_built_before(own_run):
+    folder, trained = own_run
+    # It has taken the names of layers.
+    own()
+    loaded = tfbigbatch.load_run(folder)
+    assert type(loaded.network) is keras.Sequential and loaded.step == 3
+    np.testing.assert_equal(loaded.network.get_weights(), trained.get_weights())
+
+
+def test_a_checkpoint_of_another_network_is_refused_by_the_first_path(own_run):
+    folder, _ = own_run
+    for width, said in ((4, r"the network has dense/kernel of \[2, 4\]"), (3, None)):
+        changed(folder, lambda content: content["config"]["model"].update(width=width))
+        if said:
+            with pytest.raises(ValueError, match=f"step-3 does not fit the network of the run's config: {said}"):
+                tfbigbatch.load_run(folder)
+    tasks.define("mine", network=lambda width=3: keras.Sequential([keras.layers.Dense(width)]), data=({}), loss="mse")
+    with pytest.raises(ValueError, match="the network has no batch_normalization/beta"):
+        tfbigbatch.load_run(folder)
+
+
 def test_what_the_data_determined_is_in_the_config(tmp_path):
     config = experiment.new("lstm_language_model")
     experiment.quick(config)
     task = tasks.get(config.task)(
         model=config.model.to_dict(), data=config.data.to_dict(), data_dir=None, use_fake_data=True
     )
-    files, trained = RunDirectory(str(tmp_path / "run")), task.network()
-    files.open(config.to_dict(), [], {"network_facts": task.network_facts})
-    tf.train.Checkpoint(network=trained).save(f"{files.checkpoints}/step")
-    folder, words = files.path, task.network_facts["vocabulary_size"]
+    folder, trained = written(tmp_path / "run", task, config)
+    words = task.network_facts["vocabulary_size"]
     np.testing.assert_equal(tfbigbatch.load_run(folder).network.get_weights(), trained.get_weights())
     for wrong in (None, -1, 1.5, "3", 10**400):
         changed(folder, lambda content: content["network_facts"].update(vocabulary_size=wrong))
