@@ -19,7 +19,7 @@ from tfbigbatch import experiment, tasks
 
 def network(width=32):
     """The model: its argument is a field of the config, `--config.model.width=64`."""
-    from tf_keras import Sequential, layers
+    from keras import Sequential, layers
 
     return Sequential([layers.Dense(width, "relu"), layers.Dropout(0.2), layers.Dense(2)])
 

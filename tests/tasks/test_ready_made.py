@@ -100,7 +100,10 @@ def test_several_labels_and_several_outputs():
         inputs = {"a": keras.Input((3,), name="a"), "words": keras.Input((1,), dtype="string", name="words")}
         hashed = keras.layers.Hashing(5, output_mode="one_hot")(inputs["words"])
         x = keras.layers.concatenate([inputs["a"], hashed])
-        outputs = {"tags": keras.layers.Dense(4, "sigmoid", name="tags")(x), "size": keras.layers.Dense(1, name="size")(x)}
+        outputs = {
+            "tags": keras.layers.Dense(4, "sigmoid", name="tags")(x),
+            "size": keras.layers.Dense(1, name="size")(x),
+        }
         return keras.Model(inputs, outputs)
 
     words = np.array([["one"], ["two"]] * 10)
@@ -289,7 +292,9 @@ def test_a_model_of_keras_2_is_refused_with_what_takes_it():
     def network():
         return tf_keras.Sequential([tf_keras.layers.Dense(1)])
 
-    said = r"network\(\) returned Sequential of tf_keras .Keras 2.; expected a keras.Model of Keras 3. Write import keras"
+    said = (
+        r"network\(\) returned Sequential of tf_keras .Keras 2.; expected a keras.Model of Keras 3. Write import keras"
+    )
     with pytest.raises(ValueError, match=f"task mine: {said} .* tfbigbatch.keras2, as LAMB, and ExactResume"):
         made(network=network).network()
     for options in ({"loss": tf_keras.losses.MeanSquaredError()}, {"metrics": [tf_keras.metrics.MeanSquaredError()]}):

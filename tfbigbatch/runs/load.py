@@ -98,7 +98,9 @@ def restore(network: keras.Model, path: str) -> None:
     values, variables = weights.read(path), weights.by_path(network)
     wrong = [name for name in variables if name not in values or values[name].shape != variables[name].shape]
     if wrong or len(values) > len(variables):
-        more = f"{wrong[0]} of {list(variables[wrong[0]].shape)}" if wrong else f"no {min(set(values) - set(variables))}"
+        more = (
+            f"{wrong[0]} of {list(variables[wrong[0]].shape)}" if wrong else f"no {min(set(values) - set(variables))}"
+        )
         raise InputError(f"checkpoint {path} does not fit the network of the run's config: the network has {more}.")
     for name, variable in variables.items():
         variable.assign(values[name])

@@ -69,7 +69,9 @@ def _loss(given: Any) -> Any:
         return _by_name("loss", given, keras.losses)
     if isinstance(given, keras.losses.Loss):
         if given.reduction in (None, "none"):
-            raise InputError(f"loss {given.name!r} has reduction={given.reduction!r}; expected one that gives a number.")
+            raise InputError(
+                f"loss {given.name!r} has reduction={given.reduction!r}; expected one that gives a number."
+            )
         return given
     _check("loss", given)
     if _is_factory(given):
