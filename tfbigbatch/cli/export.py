@@ -2,10 +2,11 @@
 
     tfbigbatch export runs/legw                        # writes runs/legw/export
     tfbigbatch export runs/legw --checkpoint=best --output=models/legw
-    tfbigbatch export runs/legw --format=keras3 --overwrite
+    tfbigbatch export runs/legw --format=keras --overwrite
 
-Writes a folder with keras2.keras, for tf_keras; keras3.keras, for Keras 3; saved_model, with a serving signature that
-takes JPEGs, texts or arrays; and export.json, which says what they hold. The folder appears only when it is complete.
+Writes a folder with model.keras, which Keras loads without this package; saved_model, with a serving signature that
+takes JPEGs, token ids or arrays; model.weights.h5; and export.json, which says what they hold. The folder appears only
+when it is complete.
 See docs/export.md.
 """
 

@@ -7,10 +7,14 @@ from collections.abc import Iterable
 
 from tfbigbatch.errors import InputError, nearest
 
-FORMATS = {"keras2": "keras2.keras", "keras3": "keras3.keras", "saved_model": "saved_model"}
+FORMATS = {"keras": "model.keras", "saved_model": "saved_model", "weights": "model.weights.h5"}
 """The file or folder of each format."""
 ABOUT = "export.json"
 """Says what an export holds; a folder with this file may be overwritten."""
+
+
+class NotExportable(InputError):
+    """A network that a format cannot hold; the message says why, and which formats can."""
 
 
 def check_formats(formats: Iterable[str]) -> tuple[str, ...]:

@@ -7,14 +7,10 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-import tf_keras
-
-from tfbigbatch.errors import InputError
-from tfbigbatch.export.formats import ABOUT, FORMATS, check_formats, folder_of
-from tfbigbatch.export.keras3_layers import NotConvertible
+from tfbigbatch.errors import InputError, first_line
+from tfbigbatch.export.formats import ABOUT, FORMATS, NotExportable, check_formats, folder_of
+from tfbigbatch.export.keras_layers import in_keras_layers
 from tfbigbatch.export.signatures import write_saved_model
-from tfbigbatch.export.to_keras3 import convert
 from tfbigbatch.runs.load import LoadedRun, load_run
 from tfbigbatch.runs.run_directory import versions, without_non_finite
 from tfbigbatch.tasks.base import CLASSES
@@ -78,7 +74,7 @@ def export_run(
         for name in named or FORMATS:
             try:
                 found = _WRITERS[name](run, os.path.join(part, FORMATS[name]), classes)
-            except NotConvertible as error:
+            except NotExportable as error:
                 if named is not None:
                     raise
                 skipped[name] = str(error)
@@ -110,28 +106,20 @@ def class_names(directory: str) -> list[str] | None:
     return [str(name) for name in names] if isinstance(names, list) else None
 
 
-def _write_keras2(run: LoadedRun, path: str, classes: Any) -> None:
-    held = getattr(run.network, "keras3_model", None)
-    if held is not None:
-        raise NotConvertible(
-            f"model {held.name!r} is a model of Keras 3, which Keras 2 cannot load. Export it as keras3 or saved_model."
-        )
+def _write_keras(run: LoadedRun, path: str, classes: Any) -> None:
+    model = in_keras_layers(run.network)
     try:
-        run.network.save(path, save_format="keras")
-        saved = tf_keras.models.load_model(path, compile=False)
+        model.save(path)
     # Layers of a user may raise anything.
     except Exception as error:
-        raise NotConvertible(
-            f"model {run.network.name!r} cannot be saved and loaded by Keras 2: {str(error).strip().splitlines()[0]} "
-            "A layer of your own needs get_config() and @tf_keras.saving.register_keras_serializable()."
+        raise NotExportable(
+            f"model {model.name!r} cannot be saved by Keras: {first_line(error)} A layer of your own needs get_config() "
+            "and @keras.saving.register_keras_serializable(). Or export it as saved_model or weights."
         ) from None
-    if not all(map(np.array_equal, run.network.get_weights(), saved.get_weights())):
-        raise NotConvertible(f"model {run.network.name!r}: the file of Keras 2 has other weights than the model.")
 
 
-def _write_keras3(run: LoadedRun, path: str, classes: Any) -> None:
-    held = getattr(run.network, "keras3_model", None)
-    (convert(run.network) if held is None else held).save(path)
+def _write_weights(run: LoadedRun, path: str, classes: Any) -> None:
+    run.network.save_weights(path)
 
 
-_WRITERS = {"keras2": _write_keras2, "keras3": _write_keras3, "saved_model": write_saved_model}
+_WRITERS = {"keras": _write_keras, "saved_model": write_saved_model, "weights": _write_weights}

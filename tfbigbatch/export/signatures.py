@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tfbigbatch import tasks
@@ -15,7 +16,7 @@ from tfbigbatch.data.images.jpeg import centre_crops
 from tfbigbatch.data.sources.image_folder import decoded
 from tfbigbatch.data.translation.manifest import VOCABULARY as TRANSLATION_VOCABULARY
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD
-from tfbigbatch.export.keras3_layers import NotConvertible
+from tfbigbatch.export.keras_layers import structures
 from tfbigbatch.models import gnmt
 from tfbigbatch.runs.load import LoadedRun
 from tfbigbatch.tasks.bert_finetuning import VOCABULARY, FineTuning
@@ -41,8 +42,8 @@ def write_saved_model(run: LoadedRun, path: str, classes: list[str] | None) -> s
     """
     function, description = _served(run, classes)
     module = tf.Module()
-    # The variables alone: a Keras model would be saved with all its layers' functions, traced once more.
-    module.variables_ = run.network.variables
+    # TensorFlow's variables alone: a Keras model would be saved with all its layers' functions, traced once more.
+    module.variables_ = [variable.value for variable in run.network.variables]
     module.serve = function
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(module, path, signatures={"serving_default": function}, options=options)
@@ -86,7 +87,7 @@ def _images(run: LoadedRun, classes: list[str] | None) -> Served:
 
 def _image_folder(run: LoadedRun, classes: list[str] | None, is_classifier: bool) -> Served:
     """The bytes of images, decoded as `tasks.from_image_folder` does; of an own loss, the outputs as they are."""
-    model = getattr(run.network, "keras3_model", run.network)
+    model = run.network
     size = read_json_dictionary(os.path.join(run.directory, IMAGE_FOLDER))["image_size"]
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "image")])
@@ -158,33 +159,34 @@ def _arrays(run: LoadedRun) -> Served:
     @tf.function
     def serve(**inputs: tf.Tensor) -> Outputs:
         ordered = [inputs[name] for name in specs]
-        outputs = model(tf.nest.pack_sequence_as(model.input, ordered), training=False)
+        outputs = model(keras.tree.pack_sequence_as(structures(model)[0], ordered), training=False)
         return _named_outputs(model, outputs)
 
     function = serve.get_concrete_function(**specs)
-    own = _names(model.input, model.input_names)
     takes = []
-    for (name, spec), of_model in zip(specs.items(), own):
+    for (name, spec), of_model in zip(specs.items(), _input_names(model)):
         sizes = ", ".join("n" if size is None else str(size) for size in spec.shape)
         takes.append(f"{name!r} {spec.dtype.name} [{sizes}]" + ("" if name == of_model else f" ({of_model!r})"))
     gives = ", ".join(map(repr, function.structured_outputs))
     return function, f"takes the network's inputs, {', '.join(takes)}; gives {gives}."
 
 
-def _input_specs(network: Any) -> dict[str, tf.TensorSpec]:
-    """A spec for each input of a functional model, by its name as an argument, in the order of `tf.nest.flatten`.
+def _input_specs(network: keras.Model) -> dict[str, tf.TensorSpec]:
+    """A spec for each input of a functional model, by its name as an argument, in the order of `keras.tree.flatten`.
 
     Raises:
-      ValueError: the model is not functional.
+      ValueError: the model is subclassed.
     """
-    inputs = getattr(network, "input", None)
-    if inputs is None:
-        raise NotConvertible(
-            f"model {network.name!r} ({type(network).__name__}) is not a functional model: the shapes of its inputs "
-            "are not known. Build it with Model(inputs, outputs)."
-        )
-    names = _as_arguments(_names(inputs, network.input_names))
-    return {name: tf.TensorSpec(x.shape, x.dtype, name) for name, x in zip(names, tf.nest.flatten(inputs))}
+    names, inputs = _as_arguments(_input_names(network)), keras.tree.flatten(structures(network)[0])
+    return {name: tf.TensorSpec(x.shape, x.dtype, name) for name, x in zip(names, inputs)}
+
+
+def _input_names(network: keras.Model) -> list[str]:
+    """The keys of a dictionary of inputs, else the names of the input layers, in the order of `keras.tree.flatten`."""
+    inputs = structures(network)[0]
+    if isinstance(inputs, Mapping):
+        return [path[0] for path, _ in keras.tree.flatten_with_path(inputs)]
+    return _layer_names(inputs)
 
 
 def _as_arguments(names: Sequence[str]) -> list[str]:
@@ -199,15 +201,15 @@ def _as_arguments(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _names(structure: Any, names: Sequence[str]) -> list[str]:
-    # tf.nest flattens a dictionary by its sorted keys.
-    return sorted(structure) if isinstance(structure, Mapping) else list(names)
-
-
-def _named_outputs(network: Any, outputs: Any) -> Outputs:
+def _named_outputs(network: keras.Model, outputs: Any) -> Outputs:
     if isinstance(outputs, Mapping):
         return dict(outputs)
-    return dict(zip(_unique(network.output_names), tf.nest.flatten(outputs)))
+    return dict(zip(_unique(_layer_names(structures(network)[1])), keras.tree.flatten(outputs)))
+
+
+def _layer_names(tensors: Any) -> list[str]:
+    """The name of the layer that each Keras tensor comes from."""
+    return [tensor._keras_history.operation.name for tensor in keras.tree.flatten(tensors)]
 
 
 def _unique(names: Sequence[str]) -> list[str]:
