@@ -53,11 +53,6 @@ TORCH_WITHOUT_FILES = {
 EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}}
 # Where NumPy's files are read, without objects.
 READ_ARRAYS = {"tfbigbatch/utils/files.py"}
-# Where objects are made of a description: of a file after an allow-list, of what this process holds, of its own file.
-DESERIALIZES = {
-    "tfbigbatch/export/keras3_layers.py": {"deserialize_keras_object"},
-    "tfbigbatch/export/run.py": {"load_model"},
-}
 # Python's own functions, and methods of any module, that run what a text or a file says.
 FUNCTIONS, METHODS = {"eval", "exec", "compile", "__import__"}, {"exec_module", "run_path"}
 # Of Keras, what lets a file hold code; of archives, what writes where an archive says.
@@ -96,7 +91,7 @@ def faults(path, tree):
         if name == "load" and holder in ("np", "numpy"):
             if path not in READ_ARRAYS or keywords.get("allow_pickle") != "False":
                 yield shown
-        if name in ("load_model", "deserialize_keras_object") and name not in DESERIALIZES.get(path, set()):
+        if name in ("load_model", "deserialize_keras_object"):
             if path.startswith("tfbigbatch/") and not path.startswith("tfbigbatch/optimizers/"):
                 yield shown
         if holder == "yaml" and name != "safe_load":

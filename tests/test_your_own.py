@@ -57,21 +57,16 @@ def features_of(name):
 
 
 def check_export(name, run, folder):
-    """The network of a run, and its export for each Keras, give the same outputs."""
+    """The network of a run, and its export, give the same outputs."""
     import keras
-    import tf_keras
 
     loaded = tfbigbatch.load_run(run)
     features = features_of(name)
     expected = loaded.network(features, training=False).numpy()
     exported = export_run(run, str(folder / "exported"))
-    for kind, load in (("keras2", tf_keras.models.load_model), ("keras3", keras.models.load_model)):
-        if kind in exported.files:
-            again = load(exported.files[kind], compile=False)(features, training=False)
-            np.testing.assert_allclose(again.numpy(), expected, rtol=1e-5, atol=1e-6)
-    assert {"keras3", "saved_model"} <= set(exported.files)
-    if name == "shapes.py":
-        assert "is a model of Keras 3, which Keras 2 cannot load" in exported.skipped["keras2"]
+    assert list(exported.files) == ["keras", "saved_model", "weights"]
+    again = keras.saving.load_model(exported.files["keras"])(features, training=False)
+    np.testing.assert_allclose(again.numpy(), expected, rtol=1e-5, atol=1e-6)
     serve = tf.saved_model.load(exported.files["saved_model"]).signatures["serving_default"]
     [(given, _)] = serve.structured_input_signature[1].items()
     if name == "shapes.py":

@@ -10,6 +10,7 @@ import pytest
 from keras import layers, ops
 
 from tfbigbatch.export.keras_layers import in_keras_layers
+from tfbigbatch.models import alexnet, bert, gnmt, image_models, lstm_language_model, small_classifiers
 
 READ = """
 import sys
@@ -88,7 +89,10 @@ def own_layers():
     one, two = keras.Input((4,), name="one"), keras.Input((4,), name="two")
     tower = keras.Sequential([keras.Input((4,)), layers.Dense(4, "gelu"), Stack()], name="tower")
     both = tower(one) + tower(Stack(name="dense")(two)[:, :1] * two)
-    outputs = {"first": Stack(name="stack")(both), "second": Scaled(name="scaled")(layers.Dense(3, name="dense_1")(both))}
+    outputs = {
+        "first": Stack(name="stack")(both),
+        "second": Scaled(name="scaled")(layers.Dense(3, name="dense_1")(both)),
+    }
     return keras.Model({"one": one, "two": two}, outputs, name="own")
 
 
@@ -147,7 +151,9 @@ def test_layers_of_every_kind(backend, tmp_path):
 
 def test_names_say_where_a_layer_was():
     names = [layer.name for layer in in_keras_layers(changed(own_layers())).layers]
-    assert {"tower", "stack_band_band", "stack_dense", "stack_norm", "scaled", "dense_1", "dense_band_band"} <= set(names)
+    assert {"tower", "stack_band_band", "stack_dense", "stack_norm", "scaled", "dense_1", "dense_band_band"} <= set(
+        names
+    )
 
 
 def test_a_model_without_layers_of_the_package_is_written_as_it_is():
@@ -165,3 +171,58 @@ def test_what_keras_cannot_express_is_named():
     wrong = ours(type("Wrong", (Band,), {"in_keras": lambda self, twin, inputs: inputs[:, :3]}))
     with pytest.raises(ValueError, match="output 0 differs by .* when it is rebuilt"):
         in_keras_layers(keras.Model(pixels, wrong()(pixels)))
+
+
+ALEXNET = {"image_size": 29, "classes": 3, "width": 12, "fc_units": 8, "stem": "5x5_stride2"}
+SIZES = {
+    **{"vocabulary_size": 20, "layers": 2, "hidden_units": 8, "heads": 2},
+    **{"inner_units": 16, "max_positions": 12},
+}
+IDS = np.random.default_rng(0).integers(1, 20, (2, 6)).astype(np.int32)
+MASK = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]], np.int32)
+TEXTS = {"input_word_ids": IDS, "input_mask": MASK, "input_type_ids": (IDS > 9).astype(np.int32)}
+NETWORKS = {
+    "lenet": (lambda: small_classifiers.lenet(shape=(12, 12), classes=4, brightest=255, filters=3, fc_units=10), None),
+    "row_classifier": (
+        lambda: small_classifiers.row_classifier(
+            shape=(8, 8), classes=4, brightest=16, hidden_units=3, projection_units=2, dropout=0.1
+        ),
+        None,
+    ),
+    "alexnet": (lambda: alexnet.alexnet(**ALEXNET), None),
+    "lstm_language_model": (
+        lambda: lstm_language_model.lstm_language_model(
+            vocabulary_size=9, window=4, hidden_units=3, embedding_units=2, layers=2, dropout=0.1
+        ),
+        None,
+    ),
+    "alexnet_bn": (lambda: alexnet.alexnet(**ALEXNET, norm="batch", cross_replica_norm=True, groups=1), None),
+    "resnet": (lambda: image_models.build("resnet", image_size=16, classes=3, blocks=(1, 1), width=4), None),
+    "classifier": (lambda: bert.classifier(classes=3, **SIZES), TEXTS),
+    "mean": (lambda: bert.classifier(classes=3, pooling="mean", **SIZES), TEXTS),
+    "pretrainer": (
+        lambda: bert.pretrainer(**SIZES),
+        {**TEXTS, "masked_lm_positions": np.array([[1, 2], [3, 0]], np.int32)},
+    ),
+    "span_finder": (lambda: bert.span_finder(**SIZES), TEXTS),
+    "chooser": (
+        lambda: bert.chooser(choices=2, **SIZES),
+        {name: np.stack([each, each[::-1]], axis=1) for name, each in TEXTS.items()},
+    ),
+    "gnmt": (
+        lambda: gnmt.gnmt(vocabulary_size=20, hidden_units=4, encoder_layers=4, decoder_layers=4),
+        {"source_ids": IDS, "source_lengths": np.array([6, 1], np.int32), "target_ids": IDS[:, :5]},
+    ),
+}
+QUICK = {"lenet", "row_classifier", "alexnet"}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS]
+)
+def test_a_network_of_the_package(name, tmp_path):
+    build, inputs = NETWORKS[name]
+    network = changed(build())
+    paths = [write(network, tmp_path, inputs)]
+    for backend in ("tensorflow", "jax"):
+        read(paths, backend, tmp_path)

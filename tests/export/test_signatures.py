@@ -88,7 +88,7 @@ def test_ids_of_a_translation(tmp_path):
     config.data.update({"most_shapes": 1, "beam_size": 2, "max_decoded": 5})
     run = trained(tmp_path, config)
     exported = export_run(run)
-    assert list(exported.files) == ["keras2", "keras3", "saved_model"]
+    assert list(exported.files) == ["keras", "saved_model", "weights"]
     assert "not text: TensorFlow by itself has no operation for sentencepiece" in exported.signature
     from tfbigbatch.models import gnmt
 
@@ -106,7 +106,7 @@ def test_tokens_and_states_of_a_language_model(tmp_path):
     config.model.update({"window": 4, "hidden_units": 4, "embedding_units": 3})
     run = trained(tmp_path, config)
     exported = export_run(run)
-    assert list(exported.files) == ["keras2", "keras3", "saved_model"]
+    assert list(exported.files) == ["keras", "saved_model", "weights"]
     states = {name: tf.random.normal([2, 4]) for name in ("output_0", "cell_0", "output_1", "cell_1")}
     tokens = tf.constant([[1, 2, 3, 4], [4, 3, 2, 1]])
     found = served(exported)(tokens=tokens, **states)

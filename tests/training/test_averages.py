@@ -6,7 +6,7 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
+import keras
 
 from tests.helpers.runs import values_of
 from tfbigbatch import tasks, train
@@ -127,6 +127,6 @@ def test_a_new_run_begins_with_the_averages_of_another(averaged, quick_config, t
 
 
 def test_export_writes_the_averages(averaged, tmp_path):
-    exported = export_run(averaged, tmp_path / "out", formats=["keras2"])
-    saved = tf_keras.models.load_model(exported.files["keras2"], compile=False)
+    exported = export_run(averaged, tmp_path / "out", formats=["keras"])
+    saved = keras.saving.load_model(exported.files["keras"])
     np.testing.assert_equal(saved.get_weights(), load_run(averaged).network.get_weights())
