@@ -3,10 +3,10 @@
 import contextlib
 import functools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import keras
 
 from tests.helpers.runs import values_of
 from tfbigbatch import tasks, train

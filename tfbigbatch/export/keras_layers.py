@@ -80,7 +80,8 @@ class Twins:
 
     def of_model(self, network: keras.Model) -> keras.Model:
         """A functional or sequential model, rebuilt; its weights are set by `set_weights`."""
-        functional = _functional(network)
+        # Of no class of its own.
+        functional = keras.Model(*structures(network), name=network.name)
         self._taken.update(layer.name for layer in functional.layers)
         return keras.models.clone_model(
             functional,
@@ -143,16 +144,6 @@ def _keras_class(layer: Any) -> Any:
     )
 
 
-def _functional(network: keras.Model) -> keras.Model:
-    """The same layers and weights as a functional model of no class of its own.
-
-    Raises:
-      ValueError: the model is subclassed.
-    """
-    inputs, outputs = structures(network)
-    return keras.Model(inputs, outputs, name=network.name)
-
-
 def structures(network: keras.Model) -> tuple[Any, Any]:
     """The inputs and the outputs of a functional or sequential model: Keras tensors in their structures.
 
@@ -163,8 +154,8 @@ def structures(network: keras.Model) -> tuple[Any, Any]:
         return network.inputs[0], network.outputs[0]
     if not getattr(network, "inputs", None):
         raise NotExportable(
-            f"model {network.name!r} ({type(network).__name__}) is not a functional model: the shapes of its inputs, and "
-            "how its layers are connected, are not known. Build it with keras.Model(inputs, outputs)."
+            f"model {network.name!r} ({type(network).__name__}) is not a functional model: the shapes of its inputs "
+            "and the connections of its layers are not known. Build it with keras.Model(inputs, outputs)."
         )
     return network.input, network.output
 
@@ -182,8 +173,8 @@ def _check_equal(network: keras.Model, rebuilt: keras.Model) -> None:
         # Not `>`: a NaN is different too.
         if not float(np.abs(one - two).max(initial=0.0)) <= tolerance * scale:
             raise NotExportable(
-                f"model {network.name!r}: output {number} differs by {np.abs(one - two).max():.3g} on random inputs when "
-                "it is rebuilt of Keras' own layers. Export it as saved_model or weights."
+                f"model {network.name!r}: output {number} differs by {np.abs(one - two).max():.3g} on random inputs "
+                "when it is rebuilt of Keras' own layers. Export it as saved_model or weights."
             )
 
 

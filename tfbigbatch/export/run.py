@@ -113,8 +113,8 @@ def _write_keras(run: LoadedRun, path: str, classes: Any) -> None:
     # Layers of a user may raise anything.
     except Exception as error:
         raise NotExportable(
-            f"model {model.name!r} cannot be saved by Keras: {first_line(error)} A layer of your own needs get_config() "
-            "and @keras.saving.register_keras_serializable(). Or export it as saved_model or weights."
+            f"model {model.name!r} cannot be saved by Keras: {first_line(error)} A layer of your own needs "
+            "get_config() and @keras.saving.register_keras_serializable(). Or export it as saved_model or weights."
         ) from None
 
 
