@@ -225,28 +225,10 @@ def data(tmp_path_factory):
     return folder
 
 
-def same_weights(model, task):
-    """The weights of a task in JAX, also set in the trainer's model; the shapes are the model's."""
-    weights = task.weights(3)
-    assert [tuple(weight.shape) for weight in model.weights] == list(task.shapes.values())
-    model.set_weights(weights)
-    return weights
-
-
-def test_networks_in_jax_are_the_trainers(data, module):
+@pytest.mark.slow
+def test_lanes_in_jax_are_runs_of_the_package_s_networks(data):
     pytest.importorskip("jax")
-    from tfbigbatch.models.lstm_language_model import lstm_language_model
-    from tfbigbatch.models.small_classifiers import row_classifier
-
-    task = module("mnist", "few_steps_jax").MNISTLSTM(data / "mnist")
-    sizes = {"hidden_units": 128, "projection_units": 128, "dropout": 0.5}
-    model = row_classifier(shape=(28, 28), classes=10, brightest=255, **sizes)
-    weights, images = same_weights(model, task), task.data["images"][:8]
-    np.testing.assert_allclose(task.logits(weights, images, None), model(images), atol=1e-5)
-    task = module("ptb", "few_steps_jax").PTB(data / "ptb_prepared")
-    model = lstm_language_model(vocabulary_size=30, window=20, hidden_units=200, embedding_units=200, layers=2)
-    weights, (carried, tokens) = same_weights(model, task), task.batch(task.carried(4), None, 0, 4)
-    _, state = task.loss(weights, (carried, tokens), None)
-    _, *states = model([np.asarray(tokens)[:, :-1], *[part for pair in task.carried(4) for part in pair]])
-    for found, wanted in zip([part for pair in state for part in pair], states):
-        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "tests.helpers.few_steps_program", str(data)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

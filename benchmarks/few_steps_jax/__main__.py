@@ -6,8 +6,8 @@
 It needs JAX, Keras 3, ml_collections, google_crc32c, sentencepiece and sacrebleu, and no TensorFlow. Rows, optimizers,
 durations, schedules and batch ramps are those of a study file: of experiments/few_steps (its README.md has them, and
 the commands of the data), or with --study of another one of these tasks, as results/ramp/moments_study.py. The networks
-are written again in JAX. The runs of a row differ by learning rate and seed alone, and eight of them are one program,
-so that the search can be wider:
+are the package's own. The runs of a row differ by learning rate and seed alone, and eight of them are one program, so
+that the search can be wider:
 
 1. Eight learning rates, each twice the one before, on validation data, seed 100. Where the best is at an end, eight
    beyond it, at most twice.

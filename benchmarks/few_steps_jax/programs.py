@@ -8,7 +8,6 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
-import variables
 
 from tfbigbatch import experiment
 from tfbigbatch.optimizers import registry
@@ -52,8 +51,7 @@ class Program:
         config.optimizer.update(recipe.optimizer)
         fields = {name: value for name, value in config.optimizer.to_dict().items() if value is not None}
         self._optimizer = registry.get({**fields, "learning_rate": 1.0}, keras="keras3")
-        made = [variables.variable("keras3", path, np.zeros(shape, np.float32)) for path, shape in task.shapes.items()]
-        self._optimizer.build(made)
+        self._optimizer.build(task.network.trainable_variables)
         slots = self._optimizer.variables
         [self._rate_at] = [number for number, each in enumerate(slots) if each is self._optimizer._learning_rate]
         self._slots = [np.asarray(each.value) for each in slots]
@@ -86,11 +84,13 @@ class Program:
 
     def _arguments(self, learning_rates, seeds, held_out):
         task = self.task
-        weights = [task.weights(seed, self._bias) for seed in seeds]
+        drawn = {seed: task.variables(seed, self._bias) for seed in set(seeds)}
+        weights, others = zip(*(drawn[seed] for seed in seeds))
         examples = [self._examples(seed, held_out) for seed in seeds]
         return (
             task.data,
             [np.stack(values) for values in zip(*weights)],
+            [np.stack(values) for values in zip(*others)],
             np.asarray(learning_rates, np.float32),
             [np.stack(values) for values in zip(*examples)],
             np.asarray(seeds, np.uint32),
@@ -111,55 +111,58 @@ class Program:
             return jax.vmap(functools.partial(self._run, task))(*lanes)
         return jax.lax.map(lambda lane: self._run(task, *lane), lanes)
 
-    def _run(self, task, weights, learning_rate, examples, seed):
+    def _run(self, task, weights, others, learning_rate, examples, seed):
         key = jax.random.key(seed)
-        state = weights, [jnp.asarray(slot) for slot in self._slots]
+        state = weights, others, [jnp.asarray(slot) for slot in self._slots]
         losses, first_step = [], 0
         for stage, chosen in zip(self.stages, examples):
-            *state, of_stage = self._of_stage(task, stage, first_step, state, learning_rate, chosen, key)
+            state, of_stage = self._of_stage(task, stage, first_step, state, learning_rate, chosen, key)
             losses.append(of_stage)
             first_step += len(stage.rates)
-        weights, _ = state
-        return task.metric(weights, "validation"), task.metric(weights, "test"), jnp.concatenate(losses)
+        trained = state[:2]
+        return task.metric(trained, "validation"), task.metric(trained, "test"), jnp.concatenate(losses)
 
     def _of_stage(self, task, stage, first_step, state, learning_rate, examples, key):
-        """(weights, slots, losses [steps]) after a stage."""
+        """((weights, others, slots), losses [steps]) after a stage."""
 
         def step(state, given):
-            weights, slots, carried = state
+            weights, others, slots, carried = state
             number, share, chosen = given
             key_of_step = jax.random.fold_in(key, first_step + number)
-            loss, carried, gradients = self._gradients(
-                task, stage.batch_size, weights, carried, chosen, number, key_of_step
+            loss, (others, carried), gradients = self._gradients(
+                task, stage.batch_size, (weights, others), carried, chosen, number, key_of_step
             )
             slots = [*slots[: self._rate_at], learning_rate * share, *slots[self._rate_at + 1 :]]
             weights, slots = self._optimizer.stateless_apply(slots, gradients, weights)
-            return (list(weights), list(slots), carried), loss
+            return (list(weights), list(others), list(slots), carried), loss
 
         carried = jax.tree.map(jnp.asarray, task.carried(stage.batch_size))
         given = jnp.arange(len(stage.rates)), jnp.asarray(stage.rates), examples
-        (weights, slots, _), losses = jax.lax.scan(step, (*state, carried), given)
-        return weights, slots, losses
+        (*state, _), losses = jax.lax.scan(step, (*state, carried), given)
+        return tuple(state), losses
 
-    def _gradients(self, task, batch_size, weights, carried, examples, number, key):
+    def _gradients(self, task, batch_size, state, carried, examples, number, key):
+        """(loss, (others, carried), gradients), of one pass or as the means of several."""
         passes = max(1, batch_size // task.micro_batch) if task.micro_batch else 1
+        weights, others = state
 
-        def of_pass(carried, examples, key):
+        def of_pass(others, examples, key):
             batch = task.batch(carried, examples, number, batch_size)
-            (loss, carried), gradients = jax.value_and_grad(task.loss, has_aux=True)(weights, batch, key)
-            return loss, carried, gradients
+            (loss, after), gradients = jax.value_and_grad(task.loss, has_aux=True)(weights, others, batch, key)
+            return loss, after, gradients
 
         if passes == 1:
-            return of_pass(carried, examples, key)
+            return of_pass(others, examples, key)
 
-        def add(sums, given):
-            loss, _, gradients = of_pass(carried, *given)
-            return jax.tree.map(jnp.add, sums, (loss, gradients)), None
+        def add(state, given):
+            others, *sums = state
+            loss, (others, _), gradients = of_pass(others, *given)
+            return (list(others), *jax.tree.map(jnp.add, sums, [loss, gradients])), None
 
         zero = jnp.zeros(()), [jnp.zeros(weight.shape) for weight in weights]
         parts = examples.reshape(passes, -1), jax.random.split(key, passes)
-        (loss, gradients), _ = jax.lax.scan(add, zero, parts)
-        return loss / passes, carried, [gradient / passes for gradient in gradients]
+        (others, loss, gradients), _ = jax.lax.scan(add, (others, *zero), parts)
+        return loss / passes, (others, carried), [gradient / passes for gradient in gradients]
 
 
 def _stages(task, config, recipe, dataset_size):

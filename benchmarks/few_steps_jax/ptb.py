@@ -8,6 +8,7 @@ import numpy as np
 import task
 
 from tfbigbatch.models import initializers
+from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.utils import files
 
 
@@ -17,7 +18,8 @@ class PTB(task.Task):
     loss_metric = True
     carries_state = True
     own_validation = True
-    window, units, scale = 20, 200, 0.1
+    window, units = 20, 200
+    output_bias = "logits/bias"
 
     def __init__(self, folder):
         splits = {name: files.read_array(os.path.join(folder, f"{name}.npy")) for name in ("train", "valid", "test")}
@@ -28,29 +30,22 @@ class PTB(task.Task):
         for name, split in (("validation", "valid"), ("test", "test")):
             self.data[name] = self._windows(splits[split].astype(np.int32), 20)
         counts = np.bincount(splits["train"], minlength=self.vocabulary)
-        self._bias = initializers.log_frequencies(counts).astype(np.float32)
-        units, gates = self.units, 4 * self.units
-        self.shapes = {"embedding/embeddings": (self.vocabulary, units)}
-        for layer in (0, 1):
-            cell = f"lstm_{layer}/lstm_cell"
-            self.shapes |= {
-                f"{cell}/kernel": (units, gates),
-                f"{cell}/recurrent_kernel": (units, gates),
-                f"{cell}/bias": (gates,),
-            }
-        self.shapes |= {"logits/kernel": (units, self.vocabulary), "logits/bias": (self.vocabulary,)}
+        self.frequencies = initializers.log_frequencies(counts).astype(np.float32)
 
-    def initial(self, path, draw, shape, bias):
-        if path == "logits/bias" and bias != "uniform":
-            return self._bias if bias == "frequency" else np.zeros(shape)
-        return task.uniform(draw, shape, self.scale)
+    def build(self):
+        return lstm_language_model(
+            vocabulary_size=self.vocabulary,
+            window=self.window,
+            hidden_units=self.units,
+            embedding_units=self.units,
+            layers=2,
+        )
 
     def examples_in_epoch(self, batch_size):
         return batch_size * self._windows_of_a_stream(batch_size)
 
     def carried(self, batch_size):
-        zero = np.zeros((batch_size, self.units), np.float32)
-        return [(zero, zero), (zero, zero)]
+        return [np.zeros((batch_size, self.units), np.float32)] * 4
 
     def order(self, count, seed, held_out):
         return None
@@ -71,25 +66,15 @@ class PTB(task.Task):
         tokens = self.data["train"][first[:, None] + in_epoch * self.window + np.arange(self.window + 1)]
         return jax.tree.map(lambda value: jnp.where(in_epoch == 0, 0.0, value), carried), tokens
 
-    def _logits(self, weights, state, tokens):
-        embedding, *cells, kernel, bias = weights
-        values, ends = embedding[tokens], []
-        for layer in (0, 1):
-            values, end = task.lstm(values, *cells[3 * layer : 3 * layer + 3], state[layer])
-            ends.append(end)
-        return values @ kernel + bias, ends
+    def loss(self, weights, others, batch, key):
+        carried, tokens = batch
+        (logits, *carried), others = self.call((weights, others), [tokens[:, :-1], *carried], training=True)
+        return task.cross_entropy(logits, tokens[:, 1:]).mean(), (others, carried)
 
-    def loss(self, weights, batch, key):
-        state, tokens = batch
-        logits, state = self._logits(weights, state, tokens[:, :-1])
-        return task.cross_entropy(logits, tokens[:, 1:]).mean(), state
-
-    def metric(self, weights, split):
-        windows = self.data[split]
-
-        def window(state, tokens):
-            logits, state = self._logits(weights, state, tokens[:, :-1])
-            return state, task.cross_entropy(logits, tokens[:, 1:]).mean()
+    def metric(self, state, split):
+        def window(carried, tokens):
+            (logits, *carried), _ = self.call(state, [tokens[:, :-1], *carried])
+            return carried, task.cross_entropy(logits, tokens[:, 1:]).mean()
 
         zero = jax.tree.map(jnp.asarray, self.carried(20))
-        return jnp.exp(jax.lax.scan(window, zero, windows)[1].mean())
+        return jnp.exp(jax.lax.scan(window, zero, self.data[split])[1].mean())

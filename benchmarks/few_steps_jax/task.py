@@ -1,27 +1,30 @@
-"""The interface of a task of the benchmark of few steps in JAX, and the layers that the tasks share.
+"""The interface of a task of the benchmark of few steps in JAX.
 
-Own networks, since the trainer's need TensorFlow: the layers, sizes, initial values and variables' names are those of
-tfbigbatch.models. A task's weights are arrays in the order of `shapes`; all functions are of one run, and are mapped
-over runs by `programs.py`.
+Its network is the package's own, on Keras' JAX backend: `stateless_call` is a pure function of arrays, which
+`programs.py` maps over runs.
 """
 
 import abc
 import copy
 import functools
+import threading
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import keras
 import numpy as np
 
 from tfbigbatch.data.records import tfrecord
+
+# Keras' seeds and its precision are of the process, and programs are compiled in several threads.
+_BUILDING = threading.Lock()
 
 
 class Task(abc.ABC):
     """A network and its data, as `programs.py` trains it.
 
     Attributes:
-      shapes: from each variable's path to its shape.
       examples: of training, as an epoch counts them.
       loss_metric: whether the metric is a loss, lower is better.
       mapped: whether runs are computed side by side (True) or one after the other, where one fills a GPU.
@@ -30,9 +33,11 @@ class Task(abc.ABC):
       held_out_count: training examples that trials are chosen on, at most a tenth.
       carries_state: whether a step begins with the state of the one before, and a batch size with an epoch.
       own_validation: whether validation data are a set of their own, so that trials train on all training data.
+      precision: Keras' policy of the network.
+      output_bias: how the path of the bias of the words' logits ends; None in a network without words.
+      frequencies: the log of each word's frequency, [vocabulary].
     """
 
-    shapes: dict[str, tuple[int, ...]]
     examples: int
     data: dict[str, Any]
     loss_metric = False
@@ -41,6 +46,9 @@ class Task(abc.ABC):
     carries_state = False
     own_validation = False
     held_out_count = 0
+    precision = "float32"
+    output_bias: str | None = None
+    frequencies: Any = None
 
     def of(self, data):
         """The task with these arrays for its own: those of a program that is traced."""
@@ -48,27 +56,62 @@ class Task(abc.ABC):
         task.data = data
         return task
 
-    def weights(self, seed, bias="frequency"):
-        """The initial values of a seed, float32 arrays in the order of `shapes`.
+    @abc.abstractmethod
+    def build(self):
+        """The network, a keras.Model, with random values."""
+
+    @functools.cached_property
+    def network(self):
+        """The network whose function is computed; its values are not used."""
+        return self._built(0)
+
+    def variables(self, seed, bias="frequency"):
+        """The initial values of a seed: of the trainable variables, and of the others, which are dropout's seeds.
 
         Args:
           seed: of the random numbers.
           bias: the initial output bias: 'frequency', 'zero' or 'uniform'.
+
+        Returns:
+          Two lists of arrays, in the order of `network.trainable_variables` and `network.non_trainable_variables`.
         """
-        draws = (np.random.default_rng([seed, number]) for number in range(len(self.shapes)))
-        values = (self.initial(path, draw, shape, bias) for draw, (path, shape) in zip(draws, self.shapes.items()))
-        return [np.asarray(value, np.float32) for value in values]
+        network = self._built(seed)
+        weights, others = (
+            [keras.ops.convert_to_numpy(variable) for variable in variables]
+            for variables in (network.trainable_variables, network.non_trainable_variables)
+        )
+        if self.output_bias is not None and bias != "uniform":
+            paths = [variable.path for variable in network.trainable_variables]
+            [at] = [number for number, path in enumerate(paths) if path.endswith(self.output_bias)]
+            weights[at] = self.frequencies if bias == "frequency" else np.zeros_like(weights[at])
+        return weights, others
+
+    def _built(self, seed):
+        with _BUILDING:
+            before = keras.config.dtype_policy()
+            keras.utils.set_random_seed(seed)
+            keras.config.set_dtype_policy(self.precision)
+            try:
+                return self.build()
+            finally:
+                keras.config.set_dtype_policy(before)
+
+    def call(self, state, inputs, training=False):
+        """(outputs of the network, its other variables afterwards).
+
+        Args:
+          state: (weights, others), as `variables` gives them.
+          inputs: of the network.
+          training: whether dropout is active.
+        """
+        return self.network.stateless_call(*state, inputs, training=training)
 
     @abc.abstractmethod
-    def initial(self, path, draw, shape, bias):
-        """The initial value of a variable, by a random generator of its own."""
+    def loss(self, weights, others, batch, key):
+        """(mean loss, (others, carried state)) of a batch in training; `key` is of the task's own random numbers."""
 
     @abc.abstractmethod
-    def loss(self, weights, batch, key):
-        """(mean loss, carried state) of a batch in training; `key` is of its random numbers."""
-
-    @abc.abstractmethod
-    def metric(self, weights, split):
+    def metric(self, state, split):
         """The metric on 'validation' (held-out training examples, or a set of its own) or 'test', or what gives it."""
 
     def score(self, found, split):
@@ -121,44 +164,5 @@ def records(split):
             position = end + tfrecord.FOOTER_BYTES
 
 
-def uniform(draw, shape, limit):
-    return draw.uniform(-limit, limit, shape)
-
-
-def glorot(draw, shape):
-    field = int(np.prod(shape[:-2]))
-    return uniform(draw, shape, np.sqrt(6.0 / (field * (shape[-2] + shape[-1]))))
-
-
-def orthogonal(draw, shape):
-    tall = draw.standard_normal((max(shape), min(shape)))
-    q, r = np.linalg.qr(tall)
-    q *= np.sign(np.diag(r))
-    return q if shape[0] >= shape[1] else q.T
-
-
-def dropped(values, rate, key):
-    """With dropout where there is a key."""
-    if key is None:
-        return values
-    return jnp.where(jax.random.bernoulli(key, 1.0 - rate, values.shape), values / (1.0 - rate), 0.0)
-
-
 def cross_entropy(logits, labels):
     return jax.nn.logsumexp(logits, axis=-1) - jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
-
-
-def lstm(inputs, kernel, recurrent, bias, state):
-    """Keras' LSTM of inputs [n, T, width] from a state (output, cell): ([n, T, units], the last state)."""
-    from_inputs = jnp.swapaxes(inputs @ kernel + bias, 0, 1)
-
-    def step(state, gates):
-        output, cell = state
-        into, forget, candidate, out = jnp.split(gates + output @ recurrent, 4, axis=-1)
-        cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(into) * jnp.tanh(candidate)
-        output = jax.nn.sigmoid(out) * jnp.tanh(cell)
-        return (output, cell), output
-
-    # Several time steps in one turn of the loop: on a GPU a turn costs more than its products.
-    state, outputs = jax.lax.scan(step, state, from_inputs, unroll=4)
-    return jnp.swapaxes(outputs, 0, 1), state
