@@ -14,7 +14,7 @@ from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.models.sizes import RESNET_DEPTHS
 
 if TYPE_CHECKING:
-    import tf_keras
+    import keras
 
 # Arguments that `build` gives, which are no fields of a model.
 _GIVEN = ("image_size", "classes", "cross_replica_norm", "name")
@@ -55,7 +55,7 @@ def register_image_model(name: str, function: Callable[..., Any]) -> None:
 
     Args:
       name: in lower case; the config's `model.name`.
-      function: returns a Keras model, of Keras 2 or 3, from uint8 [batch, image_size, image_size, 3] to logits [batch,
+      function: returns a keras.Model (Keras 3) from uint8 [batch, image_size, image_size, 3] to logits [batch,
         classes]. It is called with `image_size`, `classes` and its fields, and with `cross_replica_norm` and `name`
         where it has such arguments. Its arguments with defaults are the fields that an experiment may set.
 
@@ -89,9 +89,7 @@ def defaults(name: str) -> dict[str, Any]:
     return dict(_MODELS[name].fields)
 
 
-def build(
-    name: str, *, image_size: int, classes: int, cross_replica_norm: bool = False, **fields: Any
-) -> tf_keras.Model:
+def build(name: str, *, image_size: int, classes: int, cross_replica_norm: bool = False, **fields: Any) -> keras.Model:
     """The Keras model registered under `name`.
 
     Args:
@@ -102,7 +100,7 @@ def build(
       **fields: fields of `defaults(name)` with other values.
 
     Returns:
-      tf_keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
+      keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
 
     Raises:
       ValueError: the name or a field is unknown, or a field is out of its range.
@@ -115,20 +113,18 @@ def build(
     function = _MODELS[name].function
     arguments |= {**_MODELS[name].fixed, **known, **fields}
     if not isinstance(function, str):
-        return _built(function, arguments)
+        return _built(name, function, arguments)
     module, _, attribute = function.partition(".")
-    model: tf_keras.Model = getattr(importlib.import_module(f"tfbigbatch.models.{module}"), attribute)(**arguments)
+    model: keras.Model = getattr(importlib.import_module(f"tfbigbatch.models.{module}"), attribute)(**arguments)
     return model
 
 
-def _built(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """The model of a user's function, called with those arguments that it takes; a Keras 3 model as Keras 2's."""
-    import tf_keras
+def _built(name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> keras.Model:
+    """The model of a user's function, called with those arguments that it takes."""
+    from tfbigbatch.models import own_model
 
-    from tfbigbatch.models import keras3_network
-
-    keras3_network.set_policy(tf_keras.mixed_precision.global_policy().name)
+    own_model.fresh_names()
     takes = inspect.signature(function).parameters
     if not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
-        arguments = {name: value for name, value in arguments.items() if name in takes}
-    return keras3_network.of_keras2(function(**arguments), f"the function of model {function.__name__!r}")
+        arguments = {field: value for field, value in arguments.items() if field in takes}
+    return own_model.checked(function(**arguments), f"the function of model {name!r}")
