@@ -276,8 +276,7 @@ class Encoder(layers.Layer):
         words, mask, types = (inputs[name] for name in _INPUTS)
         if len(words.shape) > 2:
             texts = [
-                self.in_keras(twin, {name: inputs[name][:, text] for name in _INPUTS})
-                for text in range(words.shape[1])
+                self.in_keras(twin, {name: inputs[name][:, text] for name in _INPUTS}) for text in range(words.shape[1])
             ]
             names = ("sequence_output", "pooled_output")
             together = {name: ops.stack([each[name] for each in texts], axis=1) for name in names}

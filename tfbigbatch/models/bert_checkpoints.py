@@ -92,7 +92,9 @@ def read(path: str) -> dict[str, np.ndarray]:
     elif os.path.isfile(path):
         arrays = _hugging_face(path)
     else:
-        raise InputError(f"{path}: no such checkpoint, neither a safetensors file nor the prefix of a TensorFlow checkpoint.")
+        raise InputError(
+            f"{path}: no such checkpoint, neither a safetensors file nor the prefix of a TensorFlow checkpoint."
+        )
     for name in _MATRICES:
         if name not in arrays:
             raise InputError(f"{path} is no checkpoint of BERT: it has no {name}, but {', '.join(sorted(arrays)[:3])}.")

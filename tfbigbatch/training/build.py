@@ -1,89 +1,76 @@
-"""Builds the compiled Keras model of a run from its config: network, training step, optimizer, loss and metrics."""
+"""Builds the compiled Keras model of a run from its config: network, optimizer, loss and metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import ml_collections
-import tensorflow as tf
-import tf_keras
 
 from tfbigbatch import optimizers, scaling
 from tfbigbatch.errors import InputError
+from tfbigbatch.models import own_model
+from tfbigbatch.optimizers import keras3
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
-from tfbigbatch.training import strategy as strategies
-from tfbigbatch.training.carried_state import StatefulTrainingModel
-from tfbigbatch.training.checkpoint_parts import weight_averages
 from tfbigbatch.training.instruments import optimizer_fields
 from tfbigbatch.training.phases import Phase
-from tfbigbatch.training.train_step import TrainingModel
 
 
-def compiled_model(
-    config: ml_collections.ConfigDict, phases: Sequence[Phase], *, jit_compile: bool = False
-) -> TrainingModel:
-    """The compiled model of the first phase's task, with its optimizer built.
+def compiled_network(config: ml_collections.ConfigDict, phases: Sequence[Phase]) -> keras.Model:
+    """The compiled network of the first phase's task, with its optimizer built.
 
     Call it inside the strategy's scope.
 
     Args:
       config: of the experiment.
       phases: of the run.
-      jit_compile: whether Keras compiles the steps.
 
     Raises:
       ValueError: a field of the optimizer cannot be used.
     """
     task, plan = phases[0].task, phases[0].plan
-    model = training_model(
-        task,
-        config.accumulation_steps,
-        # Of a batch ramp the last: the streams of a smaller batch are the first ones of each replica.
-        batch_size=max(phase.config.batch_size for phase in phases),
-        evaluation_batch_size=plan.evaluation_batch_size,
-        is_static=jit_compile or strategies.is_tpu(tf.distribute.get_strategy()),
-    )
-    network = model.network
-    learning_rate = (
-        scaling.make_adjustable(plan.learning_rate) if config.date.enabled else run_phases.learning_rate(phases)
-    )
-    model.compile(
-        optimizer=_optimizer({**optimizer_fields(config), **plan.scaled.optimizer}, learning_rate),
-        loss=task.loss(),
-        weighted_metrics=task.metrics(),
-        jit_compile=jit_compile,
-    )
-    # A variable that is created in the first step would cause a second trace.
-    model.optimizer.build(network.trainable_variables)
-    model.averages = weight_averages(model.optimizer, network.trainable_variables)
-    # Keras has a mean of the loss for each output. Of a subclassed network, `output` raises AttributeError.
-    outputs = getattr(network, "output", None)
-    if isinstance(outputs, dict):
-        model.compiled_loss.build(outputs)
-    return model
+    learning_rate = run_phases.learning_rate(phases)
+    if config.date.enabled:
+        learning_rate = scaling.make_adjustable(plan.learning_rate)
+    fields = {**optimizer_fields(config), **plan.scaled.optimizer}
+    return compiled(task, lambda: _optimizer(fields, learning_rate))
 
 
-def training_model(
-    task: Task, accumulation_steps: int, *, batch_size: int, evaluation_batch_size: int, is_static: bool = False
-) -> TrainingModel:
-    """The model of a task with its network, not compiled; `is_static` where its shapes must be static."""
+def compiled(task: Task, make_optimizer: Any = None) -> keras.Model:
+    """The network of a task with its loss and metrics, and an optimizer that is built; call it in the strategy's scope.
+
+    Args:
+      task: of an experiment.
+      make_optimizer: function without arguments, called after the network is built; None for no optimizer.
+    """
+    own_model.fresh_names()
     network = task.network()
-    if task.carries_state:
-        sizes = {"batch_size": batch_size, "evaluation_batch_size": evaluation_batch_size}
-        return StatefulTrainingModel(network, accumulation_steps, task.metrics_in_training, **sizes)
-    return TrainingModel(
-        network,
-        accumulation_steps,
-        task.metrics_in_training,
-        batch_slices=task.batch_slices,
-        predictions=task.predictions,
-        real_examples=None if is_static else task.real_examples,
+    optimizer = make_optimizer() if make_optimizer else None
+    network.compile(
+        optimizer=_scaled(optimizer),
+        loss=task.loss(),
+        loss_weights=task.loss_weights(),
+        weighted_metrics=task.metrics(),
+        jit_compile=False,
+        auto_scale_loss=False,
     )
+    if optimizer is not None:
+        # A variable that is created in the first step would cause a second trace.
+        network.optimizer.build(network.trainable_variables)
+    return network
 
 
-def _optimizer(fields: dict[str, Any], learning_rate: Any) -> tf_keras.optimizers.Optimizer:
+def _scaled(optimizer: Any) -> Any:
+    """The optimizer, with loss scaling where layers compute in float16."""
+    if optimizer is None or keras.config.dtype_policy().compute_dtype != "float16":
+        return optimizer
+    is_ours = hasattr(optimizer, "_gradients_are_reduced")
+    return (keras3 if is_ours else keras.optimizers).LossScaleOptimizer(optimizer)
+
+
+def _optimizer(fields: dict[str, Any], learning_rate: Any) -> keras.optimizers.Optimizer:
     name = fields.pop("name", None)
     # Keras would make any object of a description by its own `serialize`.
     if not isinstance(name, str):
@@ -93,4 +80,4 @@ def _optimizer(fields: dict[str, Any], learning_rate: Any) -> tf_keras.optimizer
             "optimizer.learning_rate cannot be set here: the learning rate comes from the fields of schedule. "
             "Remove it."
         )
-    return optimizers.get(name, keras="tf_keras", learning_rate=learning_rate, **fields)
+    return optimizers.get(name, keras="keras3", learning_rate=learning_rate, **fields)

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: network, optimizer state, random generators, and the state of the callbacks."""
+"""Checkpoints of a run: weights by path, optimizer state, and the parts that other objects add."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
-import tf_keras
 
-from tfbigbatch.callbacks.generators import random_generators
 from tfbigbatch.cluster.watchdog import worker_loss
 from tfbigbatch.errors import DivergedError, InputError, first_line
-from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs import checkpoint_files, weights
 from tfbigbatch.training.options import Heartbeat, no_heartbeat
 from tfbigbatch.utils.files import atomic_write
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
 # The name, in `CheckpointPart.more`, of variables [replicas, ...].
 OF_REPLICAS = "of_replicas"
-STATISTICS = "statistics_of_replicas"
-"""The name, in `CheckpointPart.more`, of a list of variables [replicas, ...] that only as many replicas read."""
 
 
 def _nothing() -> None:
@@ -50,8 +47,7 @@ class Checkpoints:
     """Saves and restores the training state of a run.
 
     Args:
-      network: the Keras model.
-      optimizer: its optimizer, built.
+      network: keras.Model, compiled, with its optimizer built.
       directory: folder of the checkpoints.
       keep: number of newest checkpoints that are kept, at least 2.
       scratch: None, or the folder that a worker other than the chief writes to: in a cluster every worker takes part
@@ -68,8 +64,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        network: tf_keras.Model,
-        optimizer: tf_keras.optimizers.Optimizer,
+        network: keras.Model,
         directory: str,
         *,
         keep: int = 2,
@@ -81,13 +76,13 @@ class Checkpoints:
     ) -> None:
         if keep < 2:
             raise InputError(f"keep_checkpoints={keep}: expected 2 or more, so that one stays if the newest is lost.")
-        self._network = network
-        self._optimizer = optimizer
+        self._weights = {path: variable.value for path, variable in weights.by_path(network).items()}
         self._directory = directory
         self._parts = parts
-        self._content = {"network": network, "optimizer": optimizer, "generators": random_generators(network)}
-        self._content |= {name: trackable for part in parts for name, trackable in part.more.items()}
-        self._checkpoint = tf.train.Checkpoint(**self._content)
+        more = {name: trackable for part in parts for name, trackable in part.more.items()}
+        self._checkpoint = tf.train.Checkpoint(
+            **{weights.WEIGHTS: self._weights, "optimizer": network.optimizer, **more}
+        )
         self._scratch = scratch
         self._barrier = barrier
         self._keep = keep
@@ -126,7 +121,7 @@ class Checkpoints:
         damaged = []
         for path in checkpoint_files.paths(self._directory):
             try:
-                parts = self._read(path)
+                self._read(path)
                 break
             # TensorFlow turns data that ends too soon into Python's own error.
             except (tf.errors.OpError, IndexError) as error:
@@ -140,15 +135,15 @@ class Checkpoints:
             self.set_aside = damaged
         elif not self._scratch:
             self.set_aside = [(checkpoint_files.set_aside(path), wrong) for path, wrong in damaged]
-        for part in parts:
+        for part in self._parts:
             part.after_restore()
-        return int(self._optimizer.iterations.numpy())
+        return checkpoint_files.step_of(path)
 
-    def _read(self, path: str) -> Sequence[CheckpointPart]:
-        """Restores a checkpoint; returns the parts that were in it."""
+    def _read(self, path: str) -> None:
+        """Restores a checkpoint."""
         try:
-            readable, parts = self._readable(path)
-            status = readable.restore(literal_path(path))
+            self._check_replicas(path)
+            status = self._checkpoint.restore(literal_path(path))
             status.assert_existing_objects_matched()
             status.assert_consumed()
         except InputError:
@@ -158,18 +153,10 @@ class Checkpoints:
                 f"checkpoint {path} is of another model or optimizer: {first_line(error)} "
                 "Use the experiment file that wrote it, or another --model_dir."
             ) from None
-        return parts
 
-    def _readable(self, path: str) -> tuple[tf.train.Checkpoint, Sequence[CheckpointPart]]:
-        """The object to restore a checkpoint into, and its parts.
-
-        Statistics of another number of replicas are skipped; their mean is restored.
-
-        Raises:
-          ValueError: it is of another number of replicas that each have state of their own.
-        """
-        reader = tf.train.load_checkpoint(literal_path(path))
-        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    def _check_replicas(self, path: str) -> None:
+        """Raises ValueError for a checkpoint of another number of replicas that each have state of their own."""
+        shapes = tf.train.load_checkpoint(literal_path(path)).get_variable_to_shape_map()
         replicas = next((part.more[OF_REPLICAS][0].shape[0] for part in self._parts if OF_REPLICAS in part.more), 1)
         written = shapes.get(f"{OF_REPLICAS}/0/.ATTRIBUTES/VARIABLE_VALUE", [1])[0]
         if written != replicas:
@@ -178,14 +165,6 @@ class Checkpoints:
                 f"optimizer.adasum with moments), and this run has {replicas}. Resume it on {written}; or begin a new "
                 "run with its weights: --init_from."
             )
-        names = [f"{STATISTICS}/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(len(shapes))]
-        there = [(list(shapes[name]), dtypes[name]) for name in names if name in shapes]
-        if there == [(each.shape.as_list(), each.dtype) for each in self._content.get(STATISTICS, [])]:
-            return self._checkpoint, self._parts
-        content = {name: each for name, each in self._content.items() if name != STATISTICS}
-        unused = [tf.Variable(tf.zeros(shape, dtype), trainable=False) for shape, dtype in there]
-        readable = tf.train.Checkpoint(**content, **({STATISTICS: unused} if unused else {}))
-        return readable, [part for part in self._parts if STATISTICS not in part.more]
 
     def save(self, step: int) -> None:
         """Saves the state after `step`; a state with NaN or infinity is not saved.
@@ -217,7 +196,7 @@ class Checkpoints:
     @contextlib.contextmanager
     def _saving(self, step: int, folder: str) -> Iterator[None]:
         """A context of a save: checks the state, calls the hooks of the parts, and waits for the chief."""
-        floating = [variable for variable in self._network.variables if variable.dtype.is_floating]
+        floating = [variable for variable in self._weights.values() if variable.dtype.is_floating]
         with self.timed():
             if not all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating):
                 raise DivergedError(f"the weights are not finite at step {step}.")

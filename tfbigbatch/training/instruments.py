@@ -14,7 +14,6 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training.checkpoints import CheckpointPart
-from tfbigbatch.training.train_step import TrainingModel
 from tfbigbatch.utils.files import writing_errors
 
 SOURCES = ("steps", "probe")
@@ -24,24 +23,24 @@ NAMES = ("noise_scale", "sharpness", "layers")
 class RunInstruments:
     """The instruments that a config enables.
 
-    Create it after the model, before its first step and before anything is restored: it sets the model's
-    `step_gradients` where an instrument reads them.
+    Create it in the strategy's scope, after the network, before its first step and before anything is restored.
 
     Args:
       config: of the experiment.
-      model: TrainingModel.
+      network: keras.Model, compiled.
       task: of the first phase; the probe is of its training examples.
       write: function of (step, scalars by name) that logs them.
       model_dir: the run directory; histograms are written to instruments/ in it.
 
     Attributes:
       instruments: list, in the order of the calls.
+      step_gradients: None, or what takes the gradients of every step for them.
     """
 
     def __init__(
         self,
         config: ml_collections.ConfigDict,
-        model: TrainingModel,
+        network: Any,
         task: Task,
         write: Callable[[int, Mapping[str, float]], None],
         model_dir: str,
@@ -50,15 +49,13 @@ class RunInstruments:
         self._log = _RunLog(write, os.path.join(model_dir, "instruments"))
         noise, sharpness, layers = (config.instruments[name] for name in NAMES)
         in_steps = noise.enabled and noise.source == "steps"
-        self._step_gradients: instruments.StepGradients | None = None
+        self.step_gradients: instruments.StepGradients | None = None
         if layers.enabled or in_steps:
-            with model.distribute_strategy.scope():
-                count = len(model.network.trainable_variables)
-                self._step_gradients = model.step_gradients = instruments.StepGradients(count, noise=in_steps)
+            self.step_gradients = instruments.StepGradients(len(network.trainable_variables), noise=in_steps)
         self._noise: Any = None
         self.instruments: list[instruments.Instrument] = []
         if noise.enabled:
-            source = {"step_gradients": self._step_gradients} if in_steps else {"probe": self._fresh_probe}
+            source = {"step_gradients": self.step_gradients} if in_steps else {"probe": self._fresh_probe}
             self._noise = instruments.GradientNoiseScale(
                 **source, smoothing=noise.smoothing, **self._common("noise_scale")
             )
@@ -69,7 +66,7 @@ class RunInstruments:
             self.instruments.append(found)
         if layers.enabled:
             found = instruments.LayerStatistics(
-                step_gradients=self._step_gradients,
+                step_gradients=self.step_gradients,
                 histograms=layers.histograms,
                 spectrum=layers.spectrum,
                 **self._common("layers"),
@@ -81,8 +78,8 @@ class RunInstruments:
         more = {}
         if self._noise is not None:
             more["noise_average"] = self._noise.average
-        if self._step_gradients is not None:
-            more["step_gradients"] = self._step_gradients.variables
+        if self.step_gradients is not None:
+            more["step_gradients"] = self.step_gradients.variables
         return CheckpointPart(more)
 
     def _common(self, name: str) -> dict[str, Any]:

@@ -8,20 +8,20 @@ from typing import Any
 
 import ml_collections
 
-from tfbigbatch import keras2
 from tfbigbatch.errors import InputError
+from tfbigbatch.optimizers.keras3 import LocalSteps
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.training.phases import Phase
 
 
 def common_weights(optimizer: Any) -> contextlib.AbstractContextManager[None]:
     """A context in which all replicas have the same weights, with any optimizer."""
-    return optimizer.common_weights() if isinstance(optimizer, keras2.LocalSteps) else contextlib.nullcontext()
+    return optimizer.common_weights() if isinstance(optimizer, LocalSteps) else contextlib.nullcontext()
 
 
 def synchronize(optimizer: Any) -> None:
     """Combines the replicas' changes, at the end of a run with local steps; nothing with another optimizer."""
-    if isinstance(optimizer, keras2.LocalSteps):
+    if isinstance(optimizer, LocalSteps):
         optimizer.synchronize()
 
 

@@ -9,12 +9,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.instruments.event_log import at_step, write_scalars
+from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory, without_non_finite
 from tfbigbatch.training.phases import Phase
@@ -127,13 +128,11 @@ class TrainingRows:
         self._finite_at = step
 
 
-def learning_rate_at(optimizer: tf_keras.optimizers.Optimizer, step: int) -> float:
+def learning_rate_at(optimizer: Any, step: int) -> float:
     """The learning rate of step number `step` (from 0)."""
-    if isinstance(optimizer, tf_keras.mixed_precision.LossScaleOptimizer):
-        optimizer = optimizer.inner_optimizer
-    # Keras' public `learning_rate` is the value of the latest step; a legacy optimizer has no such attribute.
-    learning_rate = getattr(optimizer, "_learning_rate", None)
-    if isinstance(learning_rate, tf_keras.optimizers.schedules.LearningRateSchedule):
+    # Keras' public `learning_rate` is the value of the latest step.
+    learning_rate = innermost(optimizer)._learning_rate
+    if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
         # A NumPy number: TensorFlow keeps every Python number that it made a tensor of.
         return float(learning_rate(tf.constant(np.int64(step))))
-    return float(tf.convert_to_tensor(optimizer.learning_rate))
+    return float(tf.convert_to_tensor(learning_rate))

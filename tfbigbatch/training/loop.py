@@ -23,7 +23,6 @@ from tfbigbatch.training import options as run_options
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.best import BestCheckpoint
-from tfbigbatch.training.evaluate import Evaluator
 from tfbigbatch.training.input_pipelines import InputWait
 from tfbigbatch.training.log_rows import TrainingRows, learning_rate_at
 from tfbigbatch.training.options import Directory, RunOptions
@@ -64,7 +63,7 @@ def evaluate(options: RunOptions, directory: Directory) -> Status:
     """Evaluates the newest checkpoint and changes nothing on disk."""
     machine, plan, model, start = _parts(options, directory, Rollbacks(options.model_dir, options.config))
     phase = run_phases.at_step(plan.phases, start.step - 1)
-    metrics = _evaluator(options, machine, model, phase)(lambda batch: options.heartbeat(f"evaluated batch {batch:,}"))
+    metrics = model.evaluator(options, machine, phase)(lambda batch: options.heartbeat(f"evaluated batch {batch:,}"))
     result = {"status": directory.status.get("status"), "step": start.step, "metrics": metrics}
     machine.say(f"step {start.step:,}: {shown_metrics(result, options.config.evaluate_on)}")
     return result
@@ -99,12 +98,12 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
     # ---- 1. Machine, plan, model, resume --------------------------------------------------------
     stop_request = StopRequest()
     machine, plan, model, start = _parts(options, directory, rollbacks, stop_request)
-    network, log, checkpoints, goodput = model.keras, model.log, start.checkpoints, start.goodput
+    network, log, checkpoints, goodput = model.network, model.log, start.checkpoints, start.goodput
 
     checkpoints.timed = functools.partial(goodput.timed, "save")
     # A TPU's own host may run the steps, where a variable of this process is not.
-    if not strategies.is_tpu(machine.strategy):
-        network.input_wait = input_wait = InputWait()
+    input_wait = None if strategies.is_tpu(machine.strategy) else InputWait()
+    if input_wait:
         goodput.waited = lambda: input_wait.seconds
 
     # ---- 2. What watches the steps --------------------------------------------------------------
@@ -124,7 +123,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
     stop = Stop(stop_request, checkpoints.save, machine.agree if machine.is_multi_worker else None)
     user = UserCallbacks(
         in_this_process(options.callbacks, machine.is_chief),
-        network=model.network,
+        network=network,
         directory=options.model_dir,
         writes=machine.is_chief,
         agree=machine.agree if options.callbacks else bool,
@@ -134,7 +133,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
     profile = Profile(os.path.join(files.path, "train"), options.profile_steps if machine.is_chief else None)
     step, ended, evaluated = start.step, "", {}
     phase = run_phases.at_step(plan.phases, step - 1)
-    evaluator = _evaluator(options, machine, model, phase)
+    evaluator = model.evaluator(options, machine, phase)
 
     def evaluate_and_log() -> None:
         """Evaluates the weights of the moment; the run ends where that reaches its target."""
@@ -176,11 +175,11 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
             for phase in plan.phases_left(step):
                 if ended:
                     break
-                evaluator = _evaluator(options, machine, model, phase) if phase is not evaluator.phase else evaluator
+                evaluator = model.evaluator(options, machine, phase) if phase is not evaluator.phase else evaluator
                 end = min(plan.last_step, phase.last_step)
                 with goodput.timed("input"):
                     batches = iter(phase.training_set(machine.strategy, step, end))
-                steps = network.compiled_steps(phase.config.accumulation_steps)
+                steps = model.steps(options, machine, phase, input_wait)
                 rows, pace, interval = TrainingRows(log, phase, step), Pace(user.wants_batches), step
                 saved = time.monotonic()
                 while step < end and not ended:
@@ -193,7 +192,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                         timings.mark("tracing")
                     left = min(instrument.steps_left for instrument in model.instruments) if model.instruments else end
                     n = pace.steps(min(phase.steps_to_next_event(step), end - step, profile.steps_left(step), left))
-                    steps(batches, n)
+                    steps(batches, step, n)
                     step += n
                     if not timings.is_complete:
                         steps.wait()
@@ -267,16 +266,6 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
 def _is_late(seconds: float | None, saved: float, machine: Machine) -> bool:
     """True if the latest save is `seconds` ago or more on any worker; a kill costs that time at most."""
     return seconds is not None and machine.agree(time.monotonic() - saved >= seconds)
-
-
-def _evaluator(options: RunOptions, machine: Machine, model: RunModel, phase: run_phases.Phase) -> Evaluator:
-    return Evaluator(
-        model.keras,
-        phase,
-        machine.strategy,
-        fresh_statistics=options.config.evaluate_with_fresh_statistics,
-        heartbeat=options.heartbeat,
-    )
 
 
 def _roll_back(error: DivergedError, step: int, machine: Machine, start: Start, rollbacks: Rollbacks) -> NoReturn:

@@ -252,11 +252,11 @@ def at_step(phases: Sequence[Phase], step: int) -> Phase:
 
 
 def learning_rate(phases: Sequence[Phase]) -> Any:
-    """The learning-rate schedule of the whole run, of tf_keras."""
+    """The learning-rate schedule of the whole run, of Keras 3."""
     return schedules.in_phases(
         [phase.plan.learning_rate for phase in phases],
         [phase.plan.total_steps for phase in phases],
-        keras="tf_keras",
+        keras="keras3",
     )
 
 

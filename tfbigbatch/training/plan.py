@@ -75,7 +75,7 @@ class Plan:
       evaluation_batch_size: the config's, rounded up to whole replicas; a mask excludes the padding.
       tuned, scaled: the recipe at its own batch size, and scaled to the run's; with the arguments of the optimizer that
         the config scales.
-      learning_rate: the schedule of `scaled`, of tf_keras.
+      learning_rate: the schedule of `scaled`, of Keras 3.
       lines: the arithmetic, for the run's banner.
     """
 
@@ -117,7 +117,7 @@ def plan_of(config: ml_collections.ConfigDict, dataset_size: int, replicas: int)
         evaluation_batch_size=-(-config.evaluation_batch_size // replicas) * replicas,
         tuned=tuned,
         scaled=scaled,
-        learning_rate=scaled.schedule(dataset_size, keras="tf_keras"),
+        learning_rate=scaled.schedule(dataset_size, keras="keras3"),
         lines=(
             *arithmetic.lines(total_steps),
             f"schedule   {config.schedule.rule}, {of_schedule}, then {config.schedule.decay}",
@@ -164,7 +164,7 @@ def stage_plan(
         evaluate_every=evaluate_every,
         checkpoint_every=checkpoint_every,
         log_every=log_every,
-        learning_rate=ramp.schedule_of(stage, plan.learning_rate, keras="tf_keras"),
+        learning_rate=ramp.schedule_of(stage, plan.learning_rate, keras="keras3"),
         lines=(
             *(line for line in first if line.startswith("schedule")),
             f"{batch}, from step {stage.first_step:,} (epoch {stage.first_example / dataset_size:.4g}): "

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch.experiment import AUTO, keras_policy
 from tfbigbatch.training import strategy as strategies
@@ -37,11 +37,9 @@ class Precision:
 
 def set_up_keras(seed: int, precision: str) -> None:
     """Clears Keras' session and sets its seed and precision, before a run's network is built."""
-    tf_keras.backend.clear_session()
-    # Dropout and initialisers then draw from generator variables, which our checkpoints hold.
-    tf_keras.backend.experimental.enable_tf_random_generator()
-    tf_keras.utils.set_random_seed(seed)
-    tf_keras.mixed_precision.set_global_policy(keras_policy(precision))
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(seed)
+    keras.config.set_dtype_policy(keras_policy(precision))
 
 
 def run_precision(wanted: str, strategy: tf.distribute.Strategy, content: Mapping[str, Any] | None) -> Precision:

@@ -8,9 +8,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import ml_collections
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch import experiment, scaling, tasks
 from tfbigbatch.errors import InputError
@@ -27,10 +27,12 @@ from tfbigbatch.training import local_steps, mlperf
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import precision as precisions
 from tfbigbatch.training import strategy as strategies
-from tfbigbatch.training.build import compiled_model
-from tfbigbatch.training.checkpoint_parts import replica_statistics
+from tfbigbatch.training.averages import WeightAverages, weight_averages
+from tfbigbatch.training.build import compiled_network
 from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
-from tfbigbatch.training.evaluate import keras_model, warning_lines
+from tfbigbatch.training.evaluate import Evaluator
+from tfbigbatch.training.fresh_statistics import FreshStatistics, warning_lines
+from tfbigbatch.training.input_pipelines import InputWait
 from tfbigbatch.training.instruments import RunInstruments, check_instruments
 from tfbigbatch.training.log_rows import MetricsLog
 from tfbigbatch.training.mlperf import MLPerfLog
@@ -38,7 +40,8 @@ from tfbigbatch.training.options import Directory, RunOptions
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import Precision
 from tfbigbatch.training.rollbacks import Rollbacks
-from tfbigbatch.training.train_step import TrainingModel
+from tfbigbatch.training.step import TrainingSteps
+from tfbigbatch.training.streams import Streams
 
 # ---- 1. The machine ---------------------------------------------------------------------------
 
@@ -51,7 +54,7 @@ class Machine:
       strategy: of all replicas.
       description: what was chosen and why, for the banner.
       is_chief: True if this process writes the run directory.
-      jit_compile: True if Keras compiles the training step.
+      jit_compile: True if XLA compiles the forward and the backward pass.
       precision: of the layers.
     """
 
@@ -91,12 +94,6 @@ def prepare_machine(options: RunOptions, directory: Directory) -> Machine:
     strategy, description = strategies.choose(options.strategy_name, options.tpu, config.simulated_replicas)
     options.heartbeat("the start of all workers")
     jit_compile = config.jit_compile and not strategies.is_tpu(strategy)
-    if jit_compile and strategy.num_replicas_in_sync > 1:
-        raise InputError(
-            "jit_compile=True: TensorFlow compiles a training step on one device only, and "
-            f"--strategy={options.strategy_name} has {strategy.num_replicas_in_sync} replicas. Leave it False; "
-            "optimizer.jit_compile works anywhere."
-        )
     if tasks.get(config.task).has_scores and strategies.is_multi_worker(strategy):
         raise InputError(
             f"--strategy={options.strategy_name}: task {config.task} is scored by all outputs together, in one "
@@ -194,18 +191,21 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
 
 @dataclasses.dataclass(frozen=True)
 class RunModel:
-    """The model and the objects that observe its steps.
+    """The network and what belongs to it.
 
     Attributes:
-      keras: the compiled Keras model, with its optimizer built.
-      network: the model as its user made it, which callbacks of the user get.
+      network: keras.Model, compiled, with its optimizer built.
+      averages: the moving averages of its weights, or None.
+      streams, evaluation_streams: carry a recurrent state through training and through an evaluation, or None.
       log: of the run's metrics.
       date: DATE, or None.
       run_instruments: those that the config enables.
     """
 
-    keras: TrainingModel
-    network: Any
+    network: keras.Model
+    averages: WeightAverages | None
+    streams: Streams | None
+    evaluation_streams: Streams | None
     log: MetricsLog
     date: scaling.DATE | None
     run_instruments: RunInstruments
@@ -215,6 +215,49 @@ class RunModel:
         """What measures between two steps, in the order of the calls."""
         return [*([self.date] if self.date else []), *self.run_instruments.instruments]
 
+    def steps(self, options: RunOptions, machine: Machine, phase: Phase, input_wait: InputWait | None) -> TrainingSteps:
+        """The compiled training steps of a phase."""
+        return TrainingSteps(
+            self.network,
+            strategy=machine.strategy,
+            accumulation_steps=phase.config.accumulation_steps,
+            seed=options.config.seed,
+            jit_compile=machine.jit_compile,
+            metrics_in_training=phase.task.metrics_in_training,
+            batch_slices=phase.task.batch_slices,
+            streams=self.streams,
+            step_gradients=self.run_instruments.step_gradients,
+            input_wait=input_wait,
+        )
+
+    def evaluator(self, options: RunOptions, machine: Machine, phase: Phase) -> Evaluator:
+        """The evaluation of a phase."""
+        fresh = None
+        if options.config.evaluate_with_fresh_statistics:
+            fresh = FreshStatistics(self.network, phase, machine.strategy, options.heartbeat)
+        return Evaluator(
+            self.network,
+            phase,
+            machine.strategy,
+            jit_compile=machine.jit_compile or strategies.is_tpu(machine.strategy),
+            averages=self.averages,
+            streams=self.evaluation_streams,
+            fresh_statistics=fresh,
+        )
+
+    def checkpoint_parts(self) -> list[CheckpointPart]:
+        """State in a checkpoint besides the weights and the optimizer's variables."""
+        parts = [self.run_instruments.checkpoint_part()]
+        optimizer = self.network.optimizer
+        if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+            optimizer = optimizer.inner_optimizer
+        # Of an optimizer with state of each replica, such as Adasum's moments.
+        state = optimizer.checkpointing() if hasattr(optimizer, "checkpointing") else {}
+        parts += [CheckpointPart(**state)] if state else []
+        for part in (self.averages, self.streams):
+            parts += [part.checkpoint_part()] if part else []
+        return [*parts, CheckpointPart({"date": self.date.state})] if self.date else parts
+
 
 def build_model(options: RunOptions, machine: Machine, directory: Directory, plan: RunPlan) -> RunModel:
     """Builds network, optimizer, DATE and instruments.
@@ -222,32 +265,26 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     Raises:
       ValueError: a field of the model or the optimizer cannot be used.
     """
-    with machine.strategy.scope():
-        keras = compiled_model(options.config, plan.phases, jit_compile=machine.jit_compile)
-        if directory.init_from and not checkpoint_files.paths(directory.files.checkpoints):
-            machine.say(*initial_weights.load_into(keras.network, directory.init_from["checkpoint"]).lines())
-            if keras.averages:
-                keras.averages.restart()
-    plan.task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
-    if not options.use_fake_data:
-        recomputes = options.config.evaluate_with_fresh_statistics
-        machine.say(*warning_lines(keras, plan.phases, recomputes))
+    config, task = options.config, plan.task
     log = MetricsLog(directory.files)
     write = functools.partial(log.write, "train")
-    date = _date(options.config, plan, write) if options.config.date.enabled else None
-    observed = RunInstruments(options.config, keras, plan.task, write, options.model_dir)
-    return RunModel(keras, _with_optimizer(keras_model(keras), keras.optimizer), log, date, observed)
-
-
-@tf.__internal__.tracking.no_automatic_dependency_tracking
-def _with_optimizer(network: Any, optimizer: Any) -> Any:
-    """The network with the run's optimizer as its attribute, which callbacks read; kept out of checkpoints."""
-    if isinstance(network, tf_keras.Model):
-        network.optimizer = optimizer
-    else:
-        # Keras 3 would track it.
-        object.__setattr__(network, "optimizer", optimizer)
-    return network
+    with machine.strategy.scope():
+        network = compiled_network(config, plan.phases)
+        if directory.init_from and not checkpoint_files.paths(directory.files.checkpoints):
+            machine.say(*initial_weights.load_into(network, directory.init_from["checkpoint"]).lines())
+        averages, streams = weight_averages(network), [None, None]
+        if averages:
+            averages.restart()
+        if task.carries_state:
+            # Of a batch ramp the last: the streams of a smaller batch are the first ones of each replica.
+            largest = max(phase.config.batch_size for phase in plan.phases)
+            streams = [Streams(network, size) for size in (largest, plan.phases[0].plan.evaluation_batch_size)]
+        instruments = RunInstruments(config, network, task, write, options.model_dir)
+    task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
+    if not options.use_fake_data:
+        machine.say(*warning_lines(network, plan.phases, config.evaluate_with_fresh_statistics))
+    date = _date(config, plan, write) if config.date.enabled else None
+    return RunModel(network, averages, *streams, log, date, instruments)
 
 
 def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> scaling.DATE:
@@ -298,18 +335,13 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
       ValueError: no checkpoint can be used.
     """
     worker = None if machine.is_chief else f".worker-{machine.strategy.cluster_resolver.task_id}"
-    parts = [*model.keras.checkpoint_parts(), model.run_instruments.checkpoint_part()]
-    if model.date is not None:
-        parts.append(CheckpointPart({"date": model.date.state}))
-    parts += replica_statistics(machine.strategy, model.keras.network.weights)
     checkpoints = Checkpoints(
-        model.keras.network,
-        model.keras.optimizer,
+        model.network,
         directory.files.checkpoints,
         keep=options.config.keep_checkpoints,
         scratch=worker and os.path.join(options.model_dir, worker),
         barrier=functools.partial(strategies.barrier, machine.strategy),
-        parts=parts,
+        parts=model.checkpoint_parts(),
         heartbeat=options.heartbeat,
         writes=options.trains,
     )

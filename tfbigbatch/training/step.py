@@ -19,7 +19,7 @@ from tfbigbatch.training.streams import Streams
 
 
 class TrainingSteps:
-    """Takes training steps of a compiled network: `totals = steps(iterator, step, n)`.
+    """Takes training steps of a compiled network, several in a call, and keeps the means of losses and metrics.
 
     A step splits a replica's batch into micro-batches, averages their gradients, and applies the optimizer once, which
     adds up those of the replicas. It is a function of weights, optimizer, statistics, batch and the number of the step
@@ -66,43 +66,57 @@ class TrainingSteps:
         self._dropout = DropoutSeeds(network, seed)
         self._statistics = _statistics(network) if strategy.num_replicas_in_sync > 1 else []
         self._sums: MetricSums | None = None
+        # Sums of the calls that are not read yet, and of those before in the window.
+        self._calls: list[tf.Tensor] = []
+        self._window: Any = 0.0
         # XLA compiles no collective operation, nor the input: the rest of a step stays outside.
         self._compiled = tf.function(self._gradients, jit_compile=True, autograph=False) if jit_compile else None
         self._steps = tf.function(self._loop, reduce_retracing=True)
 
-    def __call__(self, batches: Iterator[Any], step: int, n: int) -> np.ndarray:
-        """Takes steps, and returns the sums of losses and metrics over them, which `results` reads.
+    def __call__(self, batches: Iterator[Any], step: int, n: int) -> None:
+        """Takes steps.
 
         Args:
           batches: iterator of the strategy's batches (x, y) or (x, y, sample_weight), of the same shapes at each call.
           step: number of the first step in the run, from 0.
           n: number of steps; one trace serves all.
 
-        Returns:
-          float64 [k]. Those of several calls may be added up.
-
         Raises:
           ValueError: the variables of a metric do not add up; or a batch does not divide into the micro-batches.
         """
         self._build(batches)
-        return self._steps(batches, *_scalars(step, n)).numpy().astype(np.float64)
+        self._calls.append(self._steps(batches, *_scalars(step, n)))
 
-    def trace(self, batches: Iterator[Any]) -> None:
-        """Traces the function without a step, where it is not traced yet."""
+    def trace(self, batches: Iterator[Any]) -> int:
+        """Traces the function without a step, where it is not traced yet; returns how often it was traced."""
         self._build(batches)
         self._steps.get_concrete_function(batches, *_scalars(0, 1))
+        return self._steps.experimental_get_tracing_count()
 
-    def results(self, totals: np.ndarray) -> dict[str, float]:
-        """The means of the losses and the metrics by name, from the sum of what calls returned."""
-        assert self._sums is not None
-        return self._sums.results(totals, losses=True, metrics=self._metrics_in_training)
+    def means(self) -> dict[str, float]:
+        """The losses and the metrics over the steps since the window began, by name; {} before the first step."""
+        for totals in self._calls:
+            self._window = self._window + totals.numpy().astype(np.float64)
+        self._calls = []
+        if self._sums is None or not np.any(self._window):
+            return {}
+        return self._sums.results(self._window, losses=True, metrics=self._metrics_in_training)
+
+    def wait(self) -> None:
+        """Returns when the latest call is done: an accelerator returns before."""
+        for totals in self._calls[-1:]:
+            totals.numpy()
+
+    def begin_window(self) -> None:
+        """Begins the means again."""
+        self._calls, self._window = [], 0.0
 
     def _build(self, batches: Iterator[Any]) -> None:
         if self._sums is None:
-            batch = batch_spec(batches)
-            self._sums = MetricSums(
-                self._network, self._strategy, batch, output_spec(self._network, batch, self._streams)
-            )
+            # Of several replicas: PerReplicaSpec, which has one for each.
+            spec = tf.nest.map_structure(lambda each: getattr(each, "_value_specs", (each,))[0], batches.element_spec)
+            outputs = output_spec(self._network, spec, self._streams)
+            self._sums = MetricSums(self._network, self._strategy, spec, outputs)
 
     # ---- Over all replicas --------------------------------------------------------------------------
 
@@ -150,9 +164,7 @@ class TrainingSteps:
         branches = [functools.partial(self._of_slice, each, batch, *place) for each in self._batch_slices]
         return tf.switch_case(batch[0]["bucket"][0], branches)
 
-    def _of_slice(
-        self, batch_slice: Callable[[Tensors], Tensors], batch: Tensors, *place: tf.Tensor
-    ) -> list[tf.Tensor]:
+    def _of_slice(self, cut: Callable[[Tensors], Tensors], batch: Tensors, *place: tf.Tensor) -> list[tf.Tensor]:
         return self._of_batch(cut(batch), *place)
 
     def _of_batch(self, batch: Tensors, step: tf.Tensor, replica: tf.Tensor, number: tf.Tensor) -> list[tf.Tensor]:
@@ -162,10 +174,7 @@ class TrainingSteps:
         self._dropout.assign(step, number, replica)
         variables = [variable.value for variable in network.trainable_variables]
         with tf.GradientTape() as tape:
-            if self._streams is None:
-                outputs = network(x, training=True)
-            else:
-                outputs = self._streams.outputs(network, x, training=True)
+            outputs = outputs_of(network, x, self._streams, training=True)
             loss = network.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=True)
             scaled = network.optimizer.scale_loss(loss)
         self._sums.add_loss(loss, x)
@@ -209,17 +218,13 @@ class DropoutSeeds:
             state.assign(value)
 
 
-def batch_spec(batches: Iterator[Any]) -> Tensors:
-    """The specifications of a replica's batch of a strategy's iterator."""
-    return tf.nest.map_structure(
-        # Of several replicas: PerReplicaSpec, which has one for each.
-        lambda spec: getattr(spec, "_value_specs", (spec,))[0],
-        batches.element_spec,
-    )
+def outputs_of(network: Any, x: Tensors, streams: Streams | None, *, training: bool) -> Tensors:
+    """The outputs of a network that loss and metrics take."""
+    return network(x, training=training) if streams is None else streams.outputs(network, x, training)
 
 
 def output_spec(network: Any, batch: Tensors, streams: Streams | None) -> Tensors:
-    """Specifications of the outputs of a network that loss and metrics take."""
+    """Specifications, with shape and dtype, of these outputs for a replica's batch of specifications."""
     try:
         outputs = network.output
     except AttributeError:  # Of a subclass, the shapes of its features tell.

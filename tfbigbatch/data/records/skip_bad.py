@@ -134,9 +134,7 @@ def map_records(
         return either.take(1).get_single_element()
 
     def without_the_bad() -> tuple[Any, tf.Tensor]:
-        fine = tf.map_fn(
-            lambda one: attempt(*(each[None] for each in one))[1], elements, fn_output_signature=tf.bool
-        )
+        fine = tf.map_fn(lambda one: attempt(*(each[None] for each in one))[1], elements, fn_output_signature=tf.bool)
         return function(tf.where(fine, records, ""), numbers, *others), unreadable | ~fine
 
     unreadable = tf.strings.length(records) == 0

@@ -1,0 +1,125 @@
+"""The evaluation step of a Keras 3 model: metrics under a mask, and outputs to score."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbigbatch.training.metric_sums import MetricSums, Tensors, examples_of
+from tfbigbatch.training.step import output_spec, outputs_of
+from tfbigbatch.training.streams import Streams
+
+
+class EvaluationStep:
+    """Evaluates a compiled network batch by batch.
+
+    Only metrics are computed, each a sum and a count under the mask: a loss would divide by the padded batch.
+
+    Args:
+      network: keras.Model, compiled.
+      strategy: of the replicas.
+      jit_compile: whether XLA compiles the step of each replica.
+      streams: None, or what carries a recurrent state from batch to batch.
+      real_examples: function of (labels, outputs, mask) of an evaluation batch that returns (labels, outputs, weights)
+        without its padding, for metrics that are wrong under a mask; None to pass the mask as their weights.
+      predictions: function of (network, features) for `outputs`; None for the network's outputs.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        *,
+        strategy: tf.distribute.Strategy,
+        jit_compile: bool = False,
+        streams: Streams | None = None,
+        real_examples: Callable[[Tensors, Tensors, Tensors], tuple[Tensors, Tensors, Any]] | None = None,
+        predictions: Callable[[Any, Tensors], Tensors] | None = None,
+    ) -> None:
+        self._network = network
+        self._strategy = strategy
+        self._streams = streams
+        self._real_examples = real_examples
+        self._predictions = predictions
+        self._sums: MetricSums | None = None
+        update = tf.autograph.experimental.do_not_convert(self._update)
+        update = tf.function(update, jit_compile=True, autograph=False) if jit_compile else update
+        self._update_metrics = tf.function(lambda batch: strategy.run(update, args=(batch,)), autograph=False)
+        predict = tf.autograph.experimental.do_not_convert(self._predict)
+        self._outputs = tf.function(lambda batch: strategy.run(predict, args=(batch,)), autograph=False)
+
+    def metrics(self, batches: Iterable[Tensors], after_batch: Callable[[int], None]) -> dict[str, float]:
+        """The metrics over batches, by name.
+
+        Args:
+          batches: the strategy's, (x, y, mask), one at least.
+          after_batch: called before the first with 0, and after each with the number of those done.
+
+        Raises:
+          ValueError: the variables of a metric do not add up.
+        """
+        after_batch(0)
+        for number, batch in enumerate(batches, start=1):
+            if self._sums is None:
+                self._sums = self._sums_for(batch)
+            if number == 1:
+                self._clear()
+            self._update_metrics(batch)
+            after_batch(number)
+        assert self._sums is not None
+        return self._sums.results(self._total().numpy().astype(np.float64), losses=False, metrics=True)
+
+    def outputs(self, batches: Iterable[Tensors], after_batch: Callable[[int], None]) -> Any:
+        """The predictions of all examples as a nest of NumPy arrays, in the order of the batches; see `metrics`."""
+        found: list[list[np.ndarray]] = []
+        structure: Any = None
+        after_batch(0)
+        for number, batch in enumerate(batches, start=1):
+            structure = self._outputs(batch)
+            of_replicas = map(self._strategy.experimental_local_results, tf.nest.flatten(structure))
+            found.append([np.concatenate([np.asarray(each) for each in parts]) for parts in of_replicas])
+            after_batch(number)
+        return tf.nest.pack_sequence_as(structure, [np.concatenate(parts) for parts in zip(*found)])
+
+    def _sums_for(self, batch: Tensors) -> MetricSums:
+        # The variables cannot be made within a traced function.
+        values = tf.nest.map_structure(lambda each: self._strategy.experimental_local_results(each)[0], batch)
+        spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, values)
+        return MetricSums(self._network, self._strategy, spec, output_spec(self._network, spec, self._streams))
+
+    @functools.cached_property
+    def _clear(self) -> Callable[[], Any]:
+        return tf.function(lambda: self._strategy.run(self._sums.clear), autograph=False)
+
+    @functools.cached_property
+    def _total(self) -> Callable[[], tf.Tensor]:
+        return tf.function(
+            lambda: self._strategy.experimental_local_results(self._strategy.run(self._sums.total))[0], autograph=False
+        )
+
+    # ---- In a replica -------------------------------------------------------------------------------
+
+    def _update(self, batch: Tensors) -> None:
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+        outputs = outputs_of(self._network, x, self._streams, training=False)
+        if self._real_examples is None:
+            self._network.compute_metrics(x, y, outputs, sample_weight=weights)
+            return
+        y, outputs, weights = self._real_examples(y, outputs, weights)
+
+        def update() -> tf.Tensor:
+            self._network.compute_metrics(x, y, outputs, sample_weight=weights)
+            return tf.constant(True)
+
+        # A replica may have none, and a mean over no examples would be NaN.
+        tf.cond(examples_of(outputs) > 0, update, lambda: tf.constant(False))
+
+    def _predict(self, batch: Tensors) -> Tensors:
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        if self._predictions is not None:
+            return self._predictions(self._network, x)
+        return outputs_of(self._network, x, self._streams, training=False)
