@@ -51,14 +51,15 @@ def compiled(strategy, network=classifier, optimizer=None, **fields):
 
 def trained(replicas=1, accumulation_steps=1, *, model=None, data=None, calls=(1, 3, 2), batch=BATCH, **options):
     """The network after some calls, and the results over all of their steps."""
-    strategy = replicated(replicas)
     fields = {name: options.pop(name) for name in list(options) if name in ("network", "optimizer", "loss")}
-    model = model or compiled(strategy, **fields)
+    model = model or compiled(replicated(replicas), **fields)
+    strategy = model.distribute_strategy
     steps = TrainingSteps(model, strategy=strategy, accumulation_steps=accumulation_steps, **options)
-    batches, totals, done = iterator(strategy, data or examples(), batch), 0.0, 0
+    batches, done = iterator(strategy, data or examples(), batch), 0
     for n in calls:
-        totals, done = totals + steps(batches, done, n), done + n
-    return model, steps.results(totals), steps
+        steps(batches, done, n)
+        done += n
+    return model, steps.means(), steps
 
 
 def weights(model):
@@ -84,3 +85,241 @@ def test_replicas_and_accumulation_do_not_change_the_result(replicas, accumulati
     for name, value in found.items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-4)
     assert steps._steps.experimental_get_tracing_count() == 1
+
+
+def test_a_call_costs_less_than_a_millisecond():
+    model, _, steps = trained()
+    batches = iterator(replicated(1), examples())
+    steps(batches, 0, 1)
+    costs = []
+    for _ in range(200):
+        start = time.perf_counter()
+        steps(batches, 0, 1)
+        costs.append(time.perf_counter() - start)
+    assert np.median(costs) < 2e-3
+
+
+class Drawn(keras.layers.Layer):
+    """Adds what a Dropout draws for a unit to what it keeps, for each replica."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.dropout = keras.layers.Dropout(0.5)
+        self.kept = self.add_weight(shape=(rows, 64), initializer="zeros", trainable=False, dtype="int32", name="kept")
+
+    def call(self, x, training=False):
+        mask = self.dropout(keras.ops.ones_like(x), training=training)
+        self.kept.assign(2 * self.kept + keras.ops.cast(mask > 0, "int32"))
+        return x
+
+
+def drawn(replicas, accumulation_steps=1, *, seed=3, calls=(2,), first=0, frozen=False):
+    """int [replicas, rows, units]: a bit for each micro-batch of each step."""
+    strategy = replicated(replicas)
+
+    def network():
+        x = keras.Input((64,))
+        nested = keras.Sequential([keras.Input((64,)), Drawn(4)])
+        nested.trainable = not frozen
+        return keras.Model(x, keras.layers.Dense(1)(nested(x)))
+
+    model = compiled(strategy, network, loss="mse", weighted_metrics=[])
+    data = np.zeros((64, 64), "float32"), np.zeros((64, 1), "float32")
+    steps = TrainingSteps(model, strategy=strategy, accumulation_steps=accumulation_steps, seed=seed)
+    batches = iterator(strategy, data, 4 * replicas * accumulation_steps)
+    for n in calls:
+        steps(batches, first, n)
+        first += n
+    kept = model.layers[1].layers[0].kept.value
+    return np.array([copy.numpy() for copy in strategy.experimental_local_results(kept)])
+
+
+def test_dropout_is_a_function_of_seed_step_micro_batch_and_replica():
+    one, other = drawn(2, 2, calls=(2,))
+    assert len(np.unique(one)) > 10
+    # Bits of 2 steps with 2 micro-batches.
+    masks = [[each >> bit & 1 for bit in range(4)] for each in (one, other)]
+    flat = [mask for each in masks for mask in each]
+    for index, mask in enumerate(flat):
+        assert 0.3 < mask.mean() < 0.7
+        assert all(np.mean(mask == before) < 0.7 for before in flat[:index])
+    np.testing.assert_array_equal(drawn(2, 2, calls=(1, 1)), [one, other])
+    # A run that goes on at step 1 draws the masks of step 1, whatever the states were.
+    np.testing.assert_array_equal(drawn(2, 2, calls=(1,), first=1), np.array([one, other]) & 3)
+    assert np.any(drawn(2, 2, calls=(2,), seed=4) != [one, other])
+
+
+def normalised():
+    return classifier(keras.layers.Dense(4), keras.layers.BatchNormalization(momentum=0.5))
+
+
+@pytest.mark.parametrize("replicas, jit_compile", [(1, False), (2, False), (2, True), (4, False)])
+def test_the_statistics_of_batch_normalisation_are_the_replicas_mean(replicas, jit_compile):
+    options = {"network": normalised, "optimizer": lambda: keras.optimizers.SGD(0.0), "jit_compile": jit_compile}
+    model, _, _ = trained(replicas, calls=(1,), **options)
+    norm = next(layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization))
+    x = examples()[0][:BATCH] @ model.layers[0].get_weights()[0]
+    parts = x.reshape(replicas, -1, 4)
+    expected = 0.5 * parts.mean(axis=1).mean(axis=0), 0.5 + 0.5 * parts.var(axis=1).mean(axis=0)
+    for variable, value in zip((norm.moving_mean, norm.moving_variance), expected):
+        for copy in model.distribute_strategy.experimental_local_results(variable.value):
+            np.testing.assert_allclose(copy.numpy(), value, rtol=1e-4, atol=1e-6)
+
+
+def test_the_mean_leaves_frozen_weights_alone():
+    from tfbigbatch.training.step import _statistics
+
+    network = classifier(keras.layers.Dense(4, trainable=False), keras.layers.BatchNormalization())
+    assert [each.name for each in _statistics(network)] == ["moving_mean", "moving_variance"]
+
+
+LOSS_SCALED = {
+    "ours": lambda: keras3.LossScaleOptimizer(keras3.LAMB(0.02), initial_scale=2.0**17, dynamic_growth_steps=3),
+    "keras": lambda: keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.SGD(0.1), initial_scale=2.0**17, dynamic_growth_steps=3
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSS_SCALED)
+@pytest.mark.parametrize("replicas, jit_compile", [(1, False), (2, False), (2, True)])
+def test_float16_skips_steps_that_are_not_finite_on_all_replicas(name, replicas, jit_compile):
+    keras.config.set_dtype_policy("mixed_float16")
+    x, y = examples()
+    # Of the second replica alone: its loss overflows at the first scale.
+    x[BATCH - 1] = 100.0
+    network = lambda: classifier(keras.layers.Dense(8, "relu"))
+    model, found, _ = trained(
+        replicas, network=network, optimizer=LOSS_SCALED[name], data=(x, y), calls=(4, 3), jit_compile=jit_compile
+    )
+    optimizer = model.optimizer
+    assert 0 < int(optimizer.iterations.numpy()) < 7
+    assert np.isfinite(found["loss"])
+    for variable in model.trainable_variables:
+        copies = [copy.numpy() for copy in model.distribute_strategy.experimental_local_results(variable.value)]
+        assert np.isfinite(copies[0]).all()
+        for copy in copies[1:]:
+            np.testing.assert_array_equal(copy, copies[0])
+
+
+def test_bfloat16_trains_as_float32_does():
+    reference, _, _ = trained(calls=(6,))
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    model, _, _ = trained(2, 2, calls=(6,))
+    for ours, theirs in zip(weights(model), weights(reference)):
+        assert ours.dtype == "float32"
+        np.testing.assert_allclose(ours, theirs, rtol=0.1, atol=0.03)
+
+
+def two_outputs():
+    x = keras.Input((FEATURES,))
+    dense = keras.layers.Dense
+    regularised = dense(1, name="size", kernel_regularizer=keras.regularizers.L2(0.1))
+    outputs = {"kind": dense(CLASSES, name="kind")(x), "size": regularised(x)}
+    return keras.Model(x, outputs)
+
+
+@pytest.mark.parametrize("replicas, accumulation_steps", [(1, 1), (2, 2)])
+def test_two_outputs_have_a_loss_each_and_regularisers_count(replicas, accumulation_steps):
+    x, y = examples()
+    nats = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model = compiled(
+        replicated(replicas),
+        two_outputs,
+        loss={"kind": nats, "size": "mse"},
+        weighted_metrics={"kind": ["accuracy"], "size": []},
+        optimizer=lambda: keras.optimizers.SGD(0.0),
+    )
+    size = y[:, None].astype("float32")
+    options = {"model": model, "data": (x, {"kind": y, "size": size})}
+    _, found, _ = trained(replicas, accumulation_steps, calls=(2,), **options)
+    rows = slice(0, 2 * BATCH)
+    outputs = {name: value.numpy() for name, value in model(x[rows]).items()}
+    kind = float(nats(y[rows], outputs["kind"]))
+    squares = np.mean((outputs["size"] - size[rows]) ** 2)
+    penalty = 0.1 * np.sum(model.get_layer("size").get_weights()[0] ** 2)
+    expected = {"loss": kind + squares + penalty, "kind_loss": kind, "size_loss": squares}
+    expected["kind_accuracy"] = np.mean(outputs["kind"].argmax(axis=1) == y[rows])
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5)
+    assert list(trained(1, model=compiled(replicated(1)), metrics_in_training=False)[1]) == ["loss"]
+
+
+class Penalised(keras.layers.Layer):
+    def call(self, x):
+        self.add_loss(keras.ops.mean(x**2))
+        return x
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_what_layers_add_to_the_loss_is_trained(replicas):
+    reference, _, _ = trained(network=lambda: classifier(Penalised(), keras.layers.Dense(4), Penalised()))
+    model, found, _ = trained(replicas, 2, network=lambda: classifier(Penalised(), keras.layers.Dense(4), Penalised()))
+    plain, of_plain, _ = trained(network=lambda: classifier(keras.layers.Dense(4)))
+    assert found["loss"] > of_plain["loss"] + 1
+    assert np.abs(weights(model)[0] - weights(plain)[0]).max() > 0.01
+    for ours, theirs in zip(weights(model), weights(reference)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_an_embedding_is_clipped_by_the_norm_of_its_whole_gradient():
+    # One word eight times: its eight rows sum to a norm of 8 times, not root 8 times, each one's.
+    def network():
+        embedding = keras.layers.Embedding(3, 2, embeddings_initializer="zeros")
+        return keras.Sequential([keras.Input((8,), dtype="int32"), embedding])
+
+    model = compiled(
+        replicated(1),
+        network,
+        lambda: keras.optimizers.SGD(1.0, global_clipnorm=0.5),
+        loss=lambda y, y_pred: keras.ops.sum(y_pred, axis=(1, 2)),
+        weighted_metrics=[],
+    )
+    trained(model=model, data=(np.ones((1, 8), "int32"), np.zeros((1, 8), "float32")), batch=1, calls=(1,))
+    np.testing.assert_allclose(weights(model)[0][1], [-0.5 / np.sqrt(2)] * 2, rtol=1e-5)
+
+
+class Largest(keras.metrics.Metric):
+    """The largest output so far."""
+
+    def __init__(self):
+        super().__init__(name="largest")
+        self.value = self.add_variable((), "zeros", name="value")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.value.assign(keras.ops.maximum(self.value, keras.ops.max(y_pred)))
+
+    def result(self):
+        return self.value
+
+
+def test_a_metric_whose_variables_do_not_add_up_is_refused_by_name():
+    model = compiled(replicated(1), weighted_metrics=[keras.metrics.SparseCategoricalAccuracy(), Largest()])
+    with pytest.raises(ValueError, match="metric 'largest': the variables of two batches together"):
+        trained(model=model)
+
+
+def test_buckets_are_branches_of_one_trace():
+    data = examples()
+    features = {"x": data[0], "bucket": np.repeat(np.arange(BATCH * STEPS // 8) % 2, 8).astype("int32")}
+
+    class OfX(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(CLASSES)
+            self.dense.build((None, FEATURES))
+
+        def call(self, features):
+            return self.dense(features["x"])
+
+    def cut(size):
+        return lambda batch: ({"x": batch[0]["x"][:size]}, batch[1][:size])
+
+    model = compiled(replicated(1), OfX, lambda: keras.optimizers.SGD(0.0))
+    options = {"data": (features, data[1]), "accumulation_steps": 2, "calls": (1,), "model": model}
+    _, found, _ = trained(batch_slices=[cut(3), cut(8)], **options)
+    rows = [0, 1, 2, *range(8, 16)]
+    logits = data[0][rows] @ weights(model)[0] + weights(model)[1]
+    expected = keras.losses.sparse_categorical_crossentropy(data[1][rows], logits, from_logits=True)
+    np.testing.assert_allclose(found["loss"], np.mean(expected), rtol=1e-5)

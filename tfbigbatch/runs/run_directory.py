@@ -318,5 +318,5 @@ def versions() -> dict[str, str]:
     # Keras 3 is not imported for it: that takes a second, and a run of Keras 2 does without.
     packages = {"keras": importlib.metadata.version("keras")}
     # TensorFlow's distributions have several names.
-    packages |= {name: sys.modules[name].__version__ for name in ("numpy", "tensorflow", "tf_keras")}
+    packages |= {name: sys.modules[name].__version__ for name in ("numpy", "tensorflow", "keras")}
     return {"tfbigbatch": __version__, "python": platform.python_version(), **packages}

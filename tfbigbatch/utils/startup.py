@@ -7,8 +7,6 @@ import importlib
 import sys
 import time
 
-_NOT_FOR_TENSORFLOW = {"keras.src.optimizers": "keras", "jax": "jax"}
-"""A module of each package that TensorFlow imports and training does not need."""
 _IMPORTED_AT = time.perf_counter()
 
 
@@ -56,25 +54,24 @@ def process_age() -> float:
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and Keras 2 for training, in two thirds of the time; nothing where they are imported already.
+    """Imports TensorFlow and Keras for training, in two thirds of the time; nothing where they are imported already.
 
-    TensorFlow imports Keras 3 to register its optimizers, and JAX to convert it for mobiles, and leaves them out where
-    their import fails; both come when someone imports them. The collector of cyclic garbage is paused meanwhile, and
-    does not visit later what is there now.
+    TensorFlow imports JAX to convert it for mobiles, and leaves it out where its import fails; it comes when someone
+    imports it. The collector of cyclic garbage is paused meanwhile, and does not visit later what is there now.
     """
     if "tensorflow" in sys.modules:
         return
-    left_out = [name for name, package in _NOT_FOR_TENSORFLOW.items() if package not in sys.modules]
+    leaves_out = "jax" not in sys.modules
     gc.disable()
     try:
-        for name in left_out:
-            sys.modules[name] = None  # type: ignore[assignment]  # how Python makes an import fail
+        if leaves_out:
+            sys.modules["jax"] = None  # type: ignore[assignment]  # how Python makes an import fail
         try:
             importlib.import_module("tensorflow")
+            importlib.import_module("keras")
         finally:
-            for name in left_out:
-                del sys.modules[name]
-        importlib.import_module("tf_keras")
+            if leaves_out:
+                del sys.modules["jax"]
         gc.freeze()
     finally:
         gc.enable()
