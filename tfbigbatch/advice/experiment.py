@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
 import ml_collections
 import tensorflow as tf
 
@@ -19,8 +21,10 @@ from tfbigbatch.runs import initial_weights, stored_run
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
-from tfbigbatch.training.build import compiled_model
+from tfbigbatch.training.build import compiled_network
 from tfbigbatch.training.precision import run_precision, set_up_keras
+from tfbigbatch.training.step import TrainingSteps
+from tfbigbatch.training.streams import Streams
 from tfbigbatch.utils.home import expanded
 
 
@@ -66,40 +70,67 @@ def advise_experiment(
     config, tuned, task = _at_the_tuned_batch(config, strategy, data_dir)
     say(f"task       {config.task}: {task.train.source}, {task.train.contents}")
 
-    def compiled(fields: ml_collections.ConfigDict) -> Any:
-        with strategy.scope():
-            phases = run_phases.phases_of(fields, lambda _: task, 1)
-            return compiled_model(fields, phases, jit_compile=config.jit_compile)
+    def compiled(fields: ml_collections.ConfigDict) -> keras.Model:
+        return compiled_network(fields, run_phases.phases_of(fields, lambda _: task, 1))
 
-    def model_at(size: int) -> Any:
-        """The model for a batch size, without accumulation; states have a row for each example of a batch."""
-        fields = copy.deepcopy(config)
-        fields.batch_size, fields.accumulation_steps = size, 1
-        used = compiled(fields) if task.carries_state else model
-        used.accumulate(1)
-        used.step_gradients = None
-        return used
-
-    def batches(size: int, count: int) -> tf.data.Dataset:
+    def iterator(size: int, count: int, repeats: bool = False) -> Iterator[Any]:
         context = tf.distribute.InputContext()
-        return task.train.training_batches(context, batch_size=size, seed=config.seed, first_step=0, last_step=count)
+        data = task.train.training_batches(context, batch_size=size, seed=config.seed, first_step=0, last_step=count)
+        return iter(data.cache().repeat() if repeats else data)
 
-    model = compiled(config)
+    def steps_of(network: keras.Model, size: int, **fields: Any) -> TrainingSteps:
+        """The steps at a batch size; recurrent states have a row for each example of a batch."""
+        return TrainingSteps(
+            network,
+            strategy=strategy,
+            seed=config.seed,
+            jit_compile=config.jit_compile,
+            metrics_in_training=task.metrics_in_training,
+            batch_slices=task.batch_slices,
+            streams=Streams(network, size) if task.carries_state else None,
+            **fields,
+        )
+
+    def train(count: int, scale: instruments.GradientNoiseScale, is_over: Callable[[float], bool]) -> None:
+        accumulated = {"accumulation_steps": config.accumulation_steps, "step_gradients": gradients}
+        steps, batches = steps_of(network, config.batch_size, **accumulated), iterator(config.batch_size, count)
+        scale.begin(network)
+        for number in range(count):
+            steps.begin_window()
+            steps(batches, number, 1)
+            scale.after_steps(1)
+            if is_over(steps.means()["loss"]):
+                break
+
+    def step_at(size: int, count: int) -> measuring.Step:
+        steps, batches = steps_of(network, size), iterator(size, count, repeats=True)
+        # Read once, so that the input is not timed.
+        for _ in range(count):
+            next(batches)
+
+        def step() -> None:
+            steps.begin_window()
+            steps(batches, 0, 1)
+            steps.wait()
+
+        return step
+
     with strategy.scope():
+        network = compiled(config)
         if init_from:
-            for line in initial_weights.load_into(model.network, stored_run.checkpoint_at(init_from)).lines():
+            for line in initial_weights.load_into(network, stored_run.checkpoint_at(init_from)).lines():
                 say(line)
-        model.step_gradients = instruments.StepGradients(len(model.network.trainable_variables))
+        gradients = instruments.StepGradients(len(network.trainable_variables))
     examples = task.train.examples_in_epoch(config.batch_size)
     return measuring.measured(
         name or config.task,
-        model,
+        network,
         tuned,
         examples,
-        gradients={"step_gradients": model.step_gradients},
-        batches=batches,
+        gradients={"step_gradients": gradients},
+        train=train,
+        step_at=step_at,
         largest=examples,
-        model_at=model_at,
         seconds=seconds,
         began=began,
         say=say,
@@ -126,7 +157,7 @@ def _at_the_tuned_batch(
     tuned = experiment.tuned_recipe(config, task.train.examples_in_epoch(config.batch_size))
     size = config.batch_size = config.schedule.batch_size
     config.duration, config.schedule.rule = f"{tuned.epochs} epochs", "none"
-    config.simulated_replicas, config.date.enabled = 1, 0, False
+    config.simulated_replicas, config.date.enabled = 0, False
     for instrument in ("noise_scale", "sharpness", "layers"):
         config.instruments[instrument].enabled = False
     # The noise is measured between the micro-batches: the experiment's, or as few as there can be.

@@ -8,19 +8,18 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch import instruments
 from tfbigbatch.advice import noise
 from tfbigbatch.advice.advice import Advice, optimizer_of
 from tfbigbatch.errors import InputError
-from tfbigbatch.instruments.instrument import innermost
-from tfbigbatch.instruments.probe.model import tensor_variable
 from tfbigbatch.scaling.recipe import Recipe
 
 Say = Callable[[str], None]
 Step = Callable[[], None]
 """Makes one training step, and returns when it is done."""
+Train = Callable[[int, instruments.GradientNoiseScale, Callable[[float], bool]], None]
+"""Trains so many steps while an instrument measures; ends where a function of a step's loss says that it is over."""
 # Steps between two measurements of the noise, and steps at most.
 _EVERY, _MOST_STEPS = 4, 2000
 # Of the time: for the noise, and at least for the speed.
@@ -32,14 +31,14 @@ _TURNS, _FEWEST_TURNS, _FEWEST_SIZES, _VISIT, _STEPS, _BATCHES = 9, 3, 3, 0.15, 
 
 def measured(
     title: str,
-    model: Any,
+    model: keras.Model,
     tuned: Recipe,
     dataset_size: int,
     *,
     gradients: Mapping[str, Any],
-    batches: Callable[[int, int], tf.data.Dataset],
+    train: Train,
+    step_at: Callable[[int, int], Step],
     largest: int,
-    model_at: Callable[[int], Any],
     seconds: float,
     began: float,
     say: Say,
@@ -49,13 +48,13 @@ def measured(
 
     Args:
       title: of what is measured.
-      model: compiled, of Keras 2 or 3; it is trained.
+      model: compiled.
       tuned: its recipe.
       dataset_size: examples in an epoch.
       gradients: arguments of `GradientNoiseScale`: where its gradients are from.
-      batches: from a batch size and a number to a dataset of so many batches.
+      train: trains the recipe.
+      step_at: function of a batch size and a number of batches, read before, that returns the step to time.
       largest: the largest batch size there can be.
-      model_at: function of a batch size that returns the model to time.
       seconds: about how long all may take.
       began: when this time began, by `time.perf_counter`.
       say: called with lines of progress.
@@ -69,16 +68,15 @@ def measured(
     steps = max(min(total, 8 * _EVERY), min(_MOST_STEPS, total // 2))
     say(f"noise      up to {steps:,} steps of the tuned recipe")
     scale = instruments.GradientNoiseScale(**gradients, when=_EVERY, smoothing=0.0)
-    train(model, batches(tuned.batch_size, steps), scale, _NOISE_PART * seconds)
+    watch = _Watch(scale, _NOISE_PART * seconds)
+    train(steps, scale, watch.is_over)
+    watch.check()
     points = noise.points(scale.history)
-
-    def step_at(size: int) -> Step:
-        count = min(_BATCHES, max(1, largest // size))
-        return _step(model_at(size), batches(size, count).cache().repeat(), count)
-
     left = max(_SPEED_PART * seconds, seconds - (time.perf_counter() - began))
     sizes = [tuned.batch_size * 2**power for power in range((largest // tuned.batch_size).bit_length())]
-    turns, stopped = step_times(step_at, sizes, seconds=left, say=say)
+    turns, stopped = step_times(
+        lambda size: step_at(size, min(_BATCHES, max(1, largest // size))), sizes, seconds=left, say=say
+    )
     if len(turns) < 2:
         raise InputError(
             f"Only one batch size ({next(iter(turns)):,}) could be timed: {stopped}. Expected two or more: give more "
@@ -88,31 +86,32 @@ def measured(
     return Advice(title, tuned, optimizer_of(model), dataset_size, points, turns, stopped, taken, experiment)
 
 
-def train(model: Any, batches: tf.data.Dataset, scale: Any, seconds: float) -> None:
-    """Trains until the time is over, which begins with the first measurement: steps are traced until then.
+class _Watch:
+    """Ends the training of the noise's measurement when its time is over, which begins with the first measurement:
+    steps are traced until then."""
 
-    Raises:
-      ValueError: the mean loss is not finite in the end, or more than twice that of the first step.
-    """
-    losses, began = [], [time.perf_counter()]
+    def __init__(self, scale: instruments.GradientNoiseScale, seconds: float) -> None:
+        self._scale = scale
+        self._seconds = seconds
+        self._losses: list[float] = []
+        self._began = time.perf_counter()
 
-    def on_batch_end(batch: int, logs: Any = None) -> None:
-        if logs and "loss" in logs:
-            losses.append(float(logs["loss"]))
-        if len(scale.history) <= 1:
-            began[0] = time.perf_counter()
-        enough = len(scale.history) >= 2 * noise.FEWEST
-        if time.perf_counter() - began[0] > (1 if enough else 3) * seconds:
-            model.stop_training = True
+    def is_over(self, loss: float) -> bool:
+        """Called after each step with its loss; True if there is to be no further one."""
+        self._losses.append(loss)
+        if len(self._scale.history) <= 1:
+            self._began = time.perf_counter()
+        enough = len(self._scale.history) >= 2 * noise.FEWEST
+        return time.perf_counter() - self._began > (1 if enough else 3) * self._seconds
 
-    callbacks = (tf_keras if isinstance(model, tf_keras.Model) else keras).callbacks
-    watch = callbacks.LambdaCallback(on_train_batch_end=on_batch_end)
-    model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=[scale, watch])
-    if losses and not losses[-1] <= max(losses[0], 2.0 * abs(losses[0])):
-        raise InputError(
-            f"not measurable: the recipe diverges: its mean loss is {losses[-1]:.3g}, and was {losses[0]:.3g} in the "
-            "first step. Lower the learning rate or warm up longer."
-        )
+    def check(self) -> None:
+        """Raises ValueError if the loss is not finite in the end, or more than twice that of the first step."""
+        first, last = self._losses[0], self._losses[-1]
+        if not last <= max(first, 2.0 * abs(first)):
+            raise InputError(
+                f"not measurable: the recipe diverges: its loss is {last:.3g}, and was {first:.3g} in the first step. "
+                "Lower the learning rate or warm up longer."
+            )
 
 
 def step_times(
@@ -161,19 +160,3 @@ def step_times(
                 step()
             turns[size].append((time.perf_counter() - started) / count)
     return turns, stopped
-
-
-def _step(model: Any, batches: tf.data.Dataset, count: int) -> Step:
-    """A training step, traced for the size of these batches alone."""
-    iterator = iter(model.distribute_strategy.experimental_distribute_dataset(batches))
-    # Read once, so that the input is not timed.
-    for _ in range(count):
-        next(iterator)
-    model.make_train_function(force=True)
-    function, counter = model.train_function, tensor_variable(innermost(model.optimizer).iterations)
-
-    def step() -> None:
-        function(iterator)
-        counter.numpy()
-
-    return step

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch import keras_version
 from tfbigbatch.advice import measuring
@@ -44,7 +44,7 @@ def advise(
     the advised steps.
 
     Args:
-      model: of Keras 2 or 3 (on TensorFlow), compiled with a loss and an optimizer.
+      model: keras.Model (on TensorFlow), compiled with a loss and an optimizer.
       dataset: (x, y) or (x, y, sample_weight) of arrays, or a batched tf.data.Dataset of them, from which the
         first 16,384 examples are read.
       batch_size: the batch that the recipe was tuned at, in examples.
@@ -62,8 +62,8 @@ def advise(
     began = time.perf_counter()
     batch_size = arguments.integer("batch_size", batch_size, least=2, owner="advise")
     seconds = arguments.number("seconds", seconds, above=0.0, owner="advise")
-    if not isinstance(model, (keras.Model, tf_keras.Model)) or not getattr(model, "optimizer", None):
-        raise InputError(f"advise: model is a {type(model).__name__}; expected a compiled model of Keras 2 or 3.")
+    if not isinstance(model, keras.Model) or not getattr(model, "optimizer", None):
+        raise InputError(f"advise: model is a {type(model).__name__}; expected a compiled keras.Model of Keras 3.")
     keras_version.require_tensorflow(model, "advise")
     data, count, dataset_size = read(dataset)
     if count < 4 * batch_size:
@@ -77,6 +77,31 @@ def advise(
         """Batches without an end, in a new order of the examples for each epoch."""
         return data.shuffle(count, seed).repeat().batch(size, drop_remainder=True).prefetch(2)
 
+    def train(steps: int, scale: Any, is_over: Callable[[float], bool]) -> None:
+        def on_batch_end(batch: int, logs: Any = None) -> None:
+            # Keras' mean of the losses so far.
+            if is_over(float(logs["loss"])):
+                model.stop_training = True
+
+        watch = keras.callbacks.LambdaCallback(on_train_batch_end=on_batch_end)
+        data = batches(batch_size).take(steps)
+        model.fit(data, epochs=1, shuffle=False, verbose=0, callbacks=[scale, watch])
+
+    def step_at(size: int, number: int) -> measuring.Step:
+        read = batches(size).take(number).cache().repeat()
+        iterator = iter(model.distribute_strategy.experimental_distribute_dataset(read))
+        # Read once, so that the input is not timed.
+        for _ in range(number):
+            next(iterator)
+        model.make_train_function(force=True)
+        function, counter = model.train_function, tensor_variable(innermost(model.optimizer).iterations)
+
+        def step() -> None:
+            function(iterator)
+            counter.numpy()
+
+        return step
+
     probes = iter(batches(_MICRO_BATCHES * max(1, batch_size // _MICRO_BATCHES), seed=1))
     with model.distribute_strategy.scope():
         try:
@@ -87,9 +112,9 @@ def advise(
                     tuned,
                     dataset_size,
                     gradients={"probe": lambda step: next(probes), "micro_batches": _MICRO_BATCHES},
-                    batches=lambda size, number: batches(size).take(number),
+                    train=train,
+                    step_at=step_at,
                     largest=count,
-                    model_at=lambda size: model,
                     seconds=seconds,
                     began=began,
                     say=lambda line: None,
@@ -121,9 +146,7 @@ def _built(model: Any, inputs: Any) -> list[tf.Variable]:
         model(inputs)
     optimizer = model.optimizer
     (optimizer if hasattr(optimizer, "build") else innermost(optimizer)).build(model.trainable_variables)
-    own = innermost(optimizer).variables
-    found = [*model.weights, *(own() if callable(own) and not isinstance(own, list) else own)]
-    return [tensor_variable(variable) for variable in found]
+    return [tensor_variable(variable) for variable in [*model.weights, *innermost(optimizer).variables]]
 
 
 def read(dataset: Any) -> tuple[tf.data.Dataset, int, int]:

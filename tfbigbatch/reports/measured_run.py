@@ -15,9 +15,11 @@ from tfbigbatch.runs import checkpoint_files, load, stored_run
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.training.build import training_model
+from tfbigbatch.training.build import compiled
+from tfbigbatch.training.evaluation_step import EvaluationStep
 from tfbigbatch.training.phases import task_of
 from tfbigbatch.training.precision import set_up_keras
+from tfbigbatch.training.streams import Streams
 
 # Training examples that are measured.
 _EXAMPLES = 4096
@@ -46,13 +48,17 @@ def training_loss(model_dir: str, *, data_dir: str | None = None, use_fake_data:
     set_up_keras(config.seed, config.mixed_precision)
     task = task_of(config, stored_run.data_dir_of(model_dir) if data_dir is None else data_dir, use_fake_data)
     train, batch_size = task.train, config.evaluation_batch_size
-    model = training_model(task, 1, batch_size=batch_size, evaluation_batch_size=batch_size)
-    model.compile(loss=task.loss(), weighted_metrics=task.metrics())
-    load.restore(model.network, paths[0])
+    network = compiled(task)
+    load.restore(network, paths[0])
     steps = min(-(-_EXAMPLES // batch_size), train.evaluation_steps(batch_size))
     batches = train.evaluation_batches(tf.distribute.InputContext(), batch_size=batch_size)
-    metrics = model.evaluate(batches.take(steps), steps=steps, verbose=0, return_dict=True)
-    return cross_entropy_of(metrics), task
+    evaluation = EvaluationStep(
+        network,
+        strategy=tf.distribute.get_strategy(),
+        streams=Streams(network, batch_size) if task.carries_state else None,
+        real_examples=task.real_examples,
+    )
+    return cross_entropy_of(evaluation.metrics(batches.take(steps), lambda batch: None)), task
 
 
 def measure(named: NamedRow, run: Run, **data: Any) -> RunLoss:

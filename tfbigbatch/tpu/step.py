@@ -7,6 +7,7 @@ into the folder that its request names: python -m tfbigbatch.tpu.step.
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import tempfile
 import time
@@ -14,22 +15,25 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch import experiment, tasks
 from tfbigbatch.errors import InputError
 from tfbigbatch.tpu import check, functionalize, lint, stub_datasets
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 from tfbigbatch.training import phases as run_phases
-from tfbigbatch.training.build import compiled_model
+from tfbigbatch.training.build import compiled_network
+from tfbigbatch.training.precision import set_up_keras
+from tfbigbatch.training.step import TrainingSteps
+from tfbigbatch.training.streams import Streams
 
 
 class TracedStep(typing.NamedTuple):
     """A training step of one phase.
 
     Attributes:
-      function: tf.ConcreteFunction from a replica's batch, flat, to its metrics.
+      function: tf.ConcreteFunction of a replica's batch, flat.
       inputs: nest of tf.TensorSpec of the replica's batch.
       phase: of the run, with its config.
       model: keeps the variables alive; the function has only their handles.
@@ -39,7 +43,7 @@ class TracedStep(typing.NamedTuple):
     function: Any
     inputs: Any
     phase: run_phases.Phase
-    model: tf_keras.Model
+    model: keras.Model
     phases: int
 
     @property
@@ -65,9 +69,7 @@ def trace(config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = 
         raise InputError(
             "mixed_precision=float16: a TPU computes in bfloat16; set mixed_precision to bfloat16 or float32."
         )
-    tf_keras.backend.clear_session()
-    tf_keras.backend.experimental.enable_tf_random_generator()
-    tf_keras.mixed_precision.set_global_policy(experiment.keras_policy(precision))
+    set_up_keras(config.seed, precision)
     with tempfile.TemporaryDirectory() as folder:
 
         def make_task(fields: Any) -> Any:
@@ -103,12 +105,21 @@ def _traced(phase: run_phases.Phase, phases: Sequence[run_phases.Phase], replica
         context, batch_size=phase.config.batch_size, seed=0, first_step=0, last_step=1
     ).element_spec
     with strategy.scope():
-        model = compiled_model(phase.config, phases)
-        # The loss' running mean is a variable: made here, and not inside the trace.
-        output = model.network.output
-        model.compiled_loss.build(output[0] if phase.task.carries_state else output)
-        step = tf.function(lambda *batch: strategy.run(model.train_step, (batch,)), jit_compile=True, autograph=False)
-        return TracedStep(step.get_concrete_function(*inputs), inputs, phase, model, len(phases))
+        network = compiled_network(phase.config, phases)
+        steps = TrainingSteps(
+            network,
+            strategy=strategy,
+            accumulation_steps=phase.config.accumulation_steps,
+            seed=phase.config.seed,
+            metrics_in_training=phase.task.metrics_in_training,
+            batch_slices=phase.task.batch_slices,
+            streams=Streams(network, phase.config.batch_size) if phase.task.carries_state else None,
+        )
+        steps.build(inputs)
+        # The number of a step, of which only dropout's masks depend, is a constant here.
+        in_replica = functools.partial(steps.in_replica, step=tf.constant(0, tf.int64))
+        step = tf.function(lambda *batch: strategy.run(in_replica, (batch,)), jit_compile=True, autograph=False)
+        return TracedStep(step.get_concrete_function(*inputs), inputs, phase, network, len(phases))
 
 
 def lower(request: dict[str, Any]) -> dict[str, Any]:

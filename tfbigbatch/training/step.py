@@ -84,12 +84,12 @@ class TrainingSteps:
         Raises:
           ValueError: the variables of a metric do not add up; or a batch does not divide into the micro-batches.
         """
-        self._build(batches)
+        self.build(_spec_of(batches))
         self._calls.append(self._steps(batches, *_scalars(step, n)))
 
     def trace(self, batches: Iterator[Any]) -> int:
         """Traces the function without a step, where it is not traced yet; returns how often it was traced."""
-        self._build(batches)
+        self.build(_spec_of(batches))
         self._steps.get_concrete_function(batches, *_scalars(0, 1))
         return self._steps.experimental_get_tracing_count()
 
@@ -111,26 +111,38 @@ class TrainingSteps:
         """Begins the means again."""
         self._calls, self._window = [], 0.0
 
-    def _build(self, batches: Iterator[Any]) -> None:
+    def build(self, batch: Tensors) -> None:
+        """Makes the variables of the losses and metrics, where they are not made yet: a traced function cannot.
+
+        Args:
+          batch: nest of tf.TensorSpec of a replica's batch (x, y) or (x, y, sample_weight).
+
+        Raises:
+          ValueError: the variables of a metric do not add up.
+        """
         if self._sums is None:
-            # Of several replicas: PerReplicaSpec, which has one for each.
-            spec = tf.nest.map_structure(lambda each: getattr(each, "_value_specs", (each,))[0], batches.element_spec)
-            outputs = output_spec(self._network, spec, self._streams)
-            self._sums = MetricSums(self._network, self._strategy, spec, outputs)
+            outputs = output_spec(self._network, batch, self._streams)
+            self._sums = MetricSums(self._network, self._strategy, batch, outputs)
 
     # ---- Over all replicas --------------------------------------------------------------------------
 
     def _loop(self, batches: Iterator[Any], first: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
         self._strategy.run(self._sums.clear)
         for index in tf.range(n):
-            self._strategy.run(self._in_replica, args=(self._next(batches), first + index))
+            self._strategy.run(self.in_replica, args=(self._next(batches), first + index))
         return self._strategy.experimental_local_results(self._strategy.run(self._sums.total))[0]
 
     # ---- In a replica -------------------------------------------------------------------------------
 
     # AutoGraph has nothing to rewrite: it would take a third of the time of a first step to find out.
     @tf.autograph.experimental.do_not_convert
-    def _in_replica(self, batch: Tensors, step: tf.Tensor) -> None:
+    def in_replica(self, batch: Tensors, step: tf.Tensor) -> None:
+        """Takes a step with a replica's batch; call it in the replica, after `build`.
+
+        Args:
+          batch: of this replica.
+          step: its number in the run, from 0.
+        """
         replica = tf.convert_to_tensor(tf.distribute.get_replica_context().replica_id_in_sync_group)
         gradients = (self._compiled or self._gradients)(batch, step, replica)
         optimizer = self._network.optimizer
@@ -261,3 +273,8 @@ def _finite_alike(optimizer: Any, gradients: list[tf.Tensor]) -> list[tf.Tensor]
 
 def _scalars(step: int, n: int) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.constant(step, tf.int64), tf.constant(n, tf.int64)
+
+
+def _spec_of(batches: Iterator[Any]) -> Tensors:
+    # Of several replicas: PerReplicaSpec, which has one for each.
+    return tf.nest.map_structure(lambda each: getattr(each, "_value_specs", (each,))[0], batches.element_spec)
