@@ -37,12 +37,19 @@ tf.config.experimental_connect_to_host(sys.argv[1])
 with tf.device("/job:worker/task:0/device:CPU:0"):
     found = [int(each) for each in pipeline()]
     assert found == list(range(8)), found
-    try:
+
+    def read(number):
         skip_bad.check_is_local("pairs")
-    except ValueError as error:
-        assert "job:worker" in str(error)
-    else:
-        raise AssertionError("not refused")
+        return number
+
+    # Also in a function of a dataset, whose tensors have no device yet.
+    for check in (lambda: read(0), lambda: tf.data.Dataset.range(8).map(read)):
+        try:
+            check()
+        except ValueError as error:
+            assert "job:worker" in str(error)
+        else:
+            raise AssertionError("not refused")
 skip_bad.check_is_local("pairs")
 assert bad.count == 0
 """

@@ -98,21 +98,12 @@ def dataset_of(split: Any, source: str) -> Dataset:
         return TfDataExamples(lambda seed: split, source)
     if isinstance(split, tuple):
         return of_parts(split, source)
-    if _is_keras_batches(split):
-        return of_keras_batches(split, source)
     if hasattr(split, "__len__") and hasattr(split, "__getitem__") and not isinstance(split, (dict, str, np.ndarray)):
-        return Indexable(split, source)
+        # Keras' PyDataset, and the Sequence that it was before, give whole batches. Keras is not imported to ask.
+        return of_keras_batches(split, source) if hasattr(split, "on_epoch_end") else Indexable(split, source)
     raise InputError(
         f"{source} is {type(split).__name__}; expected (features, labels) of arrays, an object with len and indices, "
         "or a tf.data.Dataset."
-    )
-
-
-def _is_keras_batches(split: Any) -> bool:
-    """True for a PyDataset of Keras 3, or a Sequence of Keras 2; does not import Keras 3."""
-    return any(
-        cls.__name__ in ("PyDataset", "Sequence") and cls.__module__.partition(".")[0] in ("keras", "tf_keras")
-        for cls in type(split).__mro__
     )
 
 
