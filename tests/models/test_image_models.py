@@ -66,30 +66,33 @@ def test_a_model_trains_in_bfloat16_and_is_saved(name, tmp_path):
     np.testing.assert_array_equal(again(pixels()), logits)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_fused_batch_normalization_is_that_of_keras(dtype):
-    options = {
-        "momentum": 0.8,
-        "epsilon": 1e-3,
-        "dtype": keras.DTypePolicy(dtype if dtype == "float32" else "mixed_" + dtype),
-    }
-    values = tf.cast(tf.random.stateless_normal([2, 3, 3, 5], [1, 2], 4.0, 2.0), dtype)
-    found = []
-    for layer in (keras.layers.BatchNormalization(**options), FusedBatchNormalization(**options)):
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_fused_batch_normalization_is_that_of_keras(dtype, jit_compile):
+    def trained(layer):
+        """Outputs, gradients and variables after a training call, and the outputs of inference."""
         layer.build((None, 3, 3, 5))
         layer.set_weights([np.linspace(first, first + 1, 5) for first in range(1, 5)])
-        with tf.GradientTape() as tape:
-            tape.watch(values)
-            outputs = tf.cast(layer(values, training=True), tf.float32)
-            loss = tf.reduce_sum(outputs**3)
-        gradients = tape.gradient(loss, [values, *[each.value for each in layer.trainable_variables]])
-        found.append([outputs, *gradients, *layer.get_weights(), layer(values, training=False)])
-        config = layer.get_config()
+
+        @tf.function(jit_compile=jit_compile, autograph=False)
+        def step(values):
+            with tf.GradientTape() as tape:
+                tape.watch(values)
+                outputs = layer(values, training=True)
+                loss = tf.reduce_sum(tf.cast(outputs, tf.float32) ** 3)
+            return outputs, *tape.gradient(loss, [values, *[each.value for each in layer.trainable_variables]])
+
+        values = tf.random.stateless_normal([2, 3, 3, 5], [1, 2], 4.0, 2.0)
+        found = [*step(values), *layer.get_weights(), layer(values, training=False)]
+        return [tf.cast(each, tf.float32).numpy() for each in found]
+
+    options = {"momentum": 0.8, "epsilon": 1e-3, "dtype": keras.DTypePolicy(dtype)}
+    fused, plain = FusedBatchNormalization(**options), keras.layers.BatchNormalization(**options)
+    tolerance = 1e-5 if dtype == "float32" else 1e-2
+    for found, expected in zip(trained(fused), trained(plain), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+    config = fused.get_config()
     assert keras.layers.BatchNormalization.from_config(config).get_config() == config
-    tolerance = 1e-5 if dtype == "float32" else 2e-2
-    for fused, kept in zip(*found, strict=True):
-        fused, kept = (tf.cast(each, tf.float32).numpy() for each in (fused, kept))
-        np.testing.assert_allclose(fused, kept, rtol=tolerance, atol=tolerance * np.abs(kept).max())
 
 
 def test_a_saved_model_loads_where_tfbigbatch_is_imported_and_its_layers_become_keras_own(tmp_path):

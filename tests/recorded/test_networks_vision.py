@@ -20,7 +20,7 @@ def test_a_network_computes_what_is_recorded(file):
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5 * np.abs(values).max(), err_msg=name)
 
 
-QUICK = ["row classifier", "lenet"]
+QUICK = ["lenet"]
 SLOW = [name for name in networks_vision.FITTED if name not in QUICK]
 
 

@@ -44,19 +44,22 @@ class FusedBatchNormalization(keras.layers.BatchNormalization):
             return super().call(inputs, training=training, mask=mask)
         import tensorflow as tf
 
+        before = tf.convert_to_tensor(self.moving_variance.value)
+        # The kernel moves the averages too: fewer operations to trace and to run.
         outputs, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
             x=inputs,
             scale=self.gamma.value,
             offset=self.beta.value,
-            mean=[],
-            variance=[],
+            mean=self.moving_mean.value,
+            variance=before,
             epsilon=self.epsilon,
+            exponential_avg_factor=1.0 - self.momentum,
             is_training=True,
         )
-        # The kernel's variance is divided by n - 1, Keras' by n.
-        n = tf.cast(tf.size(inputs, tf.int64) // inputs.shape[-1], tf.float32)
-        for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance * ((n - 1.0) / n))):
-            moving.assign(moving * self.momentum + new * (1.0 - self.momentum))
+        # It divides the batch's variance by n - 1, Keras by n.
+        one_nth = inputs.shape[-1] / tf.cast(tf.size(inputs, tf.int64), tf.float32)
+        self.moving_mean.assign(mean)
+        self.moving_variance.assign(variance - one_nth * (variance - self.momentum * before))
         return outputs
 
     def _is_fused(self, inputs: Any, mask: Any) -> bool:
