@@ -32,11 +32,11 @@ def normalized_input(image_size: int, *, divide: bool = True) -> tuple[keras.Ker
 
 @keras.saving.register_keras_serializable("tfbigbatch")
 class FusedBatchNormalization(keras.layers.BatchNormalization):
-    """Keras' batch normalisation with TensorFlow's fused kernel in training, which Keras 3 does not use.
+    """Keras' batch normalisation with TensorFlow's fused kernel, which Keras 3 does not use.
 
-    Variables, config and results are those of Keras' layer. The kernel runs on images [batch, height, width, channels]
-    of float32, bfloat16 or float16, and computes statistics in float32. Where it cannot, Keras' own operations run: on
-    another backend, with `synchronized`, without gamma or beta.
+    Variables, config and results are those of Keras' layer. The kernel runs in training, on images [batch, height,
+    width, channels] of float32, bfloat16 or float16, and computes statistics in float32. Where it cannot, Keras' own
+    operations run: on another backend, with `synchronized`, without gamma or beta.
     """
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-from keras.src.backend import AutocastScope
+from keras.src import backend
 
 
 class Block:
@@ -50,7 +50,7 @@ class Block:
             return output, [None if new is old else new for new, old in zip(after, before)]
 
         # As stored: inside of a layer under mixed precision a value would be rounded.
-        with AutocastScope(None):
+        with backend.AutocastScope(None):
             values = [[keras.ops.convert_to_tensor(each) for each in group] for group in (weights, state)]
         output, after = checkpoint(function, *values, *tensors)
         for variable, value in zip(state, after):
