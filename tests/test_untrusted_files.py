@@ -30,7 +30,7 @@ from tfbigbatch.models import bert_checkpoints
 from tfbigbatch.reports import losses
 from tfbigbatch.reports.measured_run import training_loss
 from tfbigbatch.reports.report import Report
-from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.runs import checkpoint_files, weights
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.results_cache import ResultsCache
@@ -173,7 +173,8 @@ def test_nothing_but_the_config_describes_a_network(run, tmp_path):
     """Other files of the directory are not opened: a pipe would be waited for."""
     config = experiment.new("digits_lstm")
     task = tasks.get("digits_lstm")(model=config.model.to_dict(), data={}, data_dir=None, use_fake_data=True)
-    tf.train.Checkpoint(network=task.network()).save(f"{run}/checkpoints/step")
+    variables = {path: each.value for path, each in weights.by_path(task.network()).items()}
+    tf.train.Checkpoint(weights=variables).save(f"{run}/checkpoints/step")
     os.mkfifo(f"{run}/network.json")
     with in_time():
         assert tfbigbatch.load_run(run).step == 1

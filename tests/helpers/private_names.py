@@ -14,7 +14,7 @@ CLASSES = {
         # On TensorFlow alone.
         "_all_reduce_sum_gradients _distribution_strategy _lookup_dependency _trackable_children _var_key"
     ),
-    "keras.Model": "_flatten_layers _initial_epoch _symbolic_build",
+    "keras.Model": "_compile_config _flatten_layers _initial_epoch _symbolic_build",
     "keras.src.trainers.epoch_iterator.EpochIterator": "_num_batches",
     "keras.KerasTensor": "_keras_history",
     # On JAX alone: where a distribution places it.
@@ -69,6 +69,7 @@ CLASSES = {
 MODULES = {
     "keras.src.backend": "AutocastScope",
     "keras.src.random.seed_generator": "global_seed_generator",
+    "keras.src.utils.naming": "reset_uids",
     "tensorflow.compiler.tf2xla.python.xla": (
         "DotDimensionNumbers PrecisionConfig dot_general dynamic_update_slice optimization_barrier replica_id"
     ),

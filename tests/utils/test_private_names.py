@@ -28,7 +28,9 @@ OFFICIAL = pytest.mark.skipif(not importlib.util.find_spec("official"), reason="
 
 
 def keras3_model():
-    return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile()
+    return model
 
 
 def keras2_model():

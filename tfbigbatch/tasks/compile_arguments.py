@@ -34,8 +34,8 @@ def compiled_with(model: keras.Model) -> dict[str, Any]:
         return {}
     if model.run_eagerly:
         raise InputError(
-            f"model {model.name!r} is compiled with run_eagerly=True, and the trainer's steps are traced. Leave it out; "
-            "to look into a step, call model.fit on a batch of the data."
+            f"model {model.name!r} is compiled with run_eagerly=True, and the trainer's steps are traced. Leave it "
+            "out; to look into a step, call model.fit on a batch of the data."
         )
     given = model._compile_config.config
     metrics = [each for each in (given["metrics"], given["weighted_metrics"]) if each]
