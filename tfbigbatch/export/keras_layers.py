@@ -105,6 +105,9 @@ class Twins:
         if at_top and base is type(layer):
             return layer
         config = {**base.get_config(layer), "name": layer.name if at_top else self._name(layer)}
+        if "synchronized" in config:
+            # Batch statistics over replicas are a way to train, which Keras has on TensorFlow alone.
+            config["synchronized"] = False
         twin = base.from_config(config)
         self._weights.append((twin, layer.get_weights() if weights is None else weights))
         return twin
