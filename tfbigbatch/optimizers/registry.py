@@ -95,7 +95,7 @@ def register(name: str, maker: Callable[..., Any]) -> None:
       name: the name, in lower case.
       maker: a `rule.Rule`, which gets a class for each Keras, and loads where it was saved; or an optimizer's class, or
         a function that names its arguments. It is called with keyword arguments: the learning_rate (a number, variable
-        or schedule), and the other fields of the config. The trainers need an optimizer of tf_keras.
+        or schedule), and the other fields of the config. The trainer needs an optimizer of Keras 3.
 
     Raises:
       ValueError: the name is one of this package's own, or no name; or `maker` cannot be called.

@@ -431,7 +431,7 @@ def _sizes(recipe: Recipe, to: int, factor: int, factor_name: str = "factor") ->
 
 def _cuts(recipe: Recipe, dataset_size: int, cut: int) -> list[int]:
     """The steps of the recipe at which its decay has reached 1 / cut, 1 / cut ** 2, ... of the peak, rising."""
-    schedule = recipe.schedule(dataset_size, keras="tf_keras")
+    schedule = recipe.schedule(dataset_size, keras="keras3")
     first, last = recipe.warmup_steps(dataset_size), recipe.total_steps(dataset_size)
 
     def fallen(step: int, to: float) -> bool:

@@ -3,7 +3,7 @@
     tfbigbatch train --config=experiments/mnist/lstm_small_batch.py --model_dir=runs/mnist \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES
 
-Without --data_dir, tf_keras.datasets downloads the files. Two CPU cores, about 6 minutes. Measured: see
+Without --data_dir, keras.datasets downloads the files. Two CPU cores, about 6 minutes. Measured: see
 results/mnist.json. Seven trials at this batch, one seed (results/tuning/mnist_128.json), are within 0.2
 points of each other but for one; of those, this one carries best by LEGW to 8,192 (mnist_8192.md there): high rate,
 hard clipping, dropout. So the choice has seen 8,192, on a seed that no table uses.
