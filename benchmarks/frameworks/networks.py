@@ -24,7 +24,6 @@ class Network:
       batch_size: examples in a step.
       optimizer: 'momentum' or 'adamw', with the constants above.
       dtype: of the products; weights, optimizer and losses are float32.
-      inner_steps: steps in one call of the trainer (`steps_per_execution`), as its recipe has.
     """
 
     family: str
@@ -32,27 +31,26 @@ class Network:
     batch_size: int
     optimizer: str
     dtype: str = "float32"
-    inner_steps: int = 1
 
 
-def _mnist(batch_size, hidden=128, rows=28, columns=28, inner_steps=10):
+def _mnist(batch_size, hidden=128, rows=28, columns=28):
     sizes = {"hidden": hidden, "rows": rows, "columns": columns, "classes": 10}
-    return Network("mnist_lstm", sizes, batch_size, "momentum", inner_steps=inner_steps)
+    return Network("mnist_lstm", sizes, batch_size, "momentum")
 
 
-def _language_model(batch_size, hidden=200, vocabulary=10_000, window=20, inner_steps=10):
+def _language_model(batch_size, hidden=200, vocabulary=10_000, window=20):
     sizes = {"hidden": hidden, "layers": 2, "vocabulary": vocabulary, "window": window}
-    return Network("lstm_language_model", sizes, batch_size, "momentum", inner_steps=inner_steps)
+    return Network("lstm_language_model", sizes, batch_size, "momentum")
 
 
 def _resnet50(batch_size, dtype, image_size=224, classes=1000):
     return Network("resnet50", {"image_size": image_size, "classes": classes}, batch_size, "momentum", dtype)
 
 
-def _bert(batch_size, layers, hidden, heads, vocabulary, length, predictions, dtype="float32", inner_steps=1):
+def _bert(batch_size, layers, hidden, heads, vocabulary, length, predictions, dtype="float32"):
     sizes = {"layers": layers, "hidden": hidden, "heads": heads, "vocabulary": vocabulary}
     sizes |= {"length": length, "predictions": predictions, "positions": 512}
-    return Network("bert", sizes, batch_size, "adamw", dtype, inner_steps)
+    return Network("bert", sizes, batch_size, "adamw", dtype)
 
 
 def _gnmt(batch_size, hidden=192, vocabulary=4_000, length=20):
@@ -61,13 +59,12 @@ def _gnmt(batch_size, hidden=192, vocabulary=4_000, length=20):
 
 NETWORKS = {
     "mnist_lstm_128": _mnist(128),
-    # A step takes a second or more: a loop of them would save nothing.
-    "mnist_lstm_8192": _mnist(8_192, inner_steps=1),
+    "mnist_lstm_8192": _mnist(8_192),
     "ptb_small_20": _language_model(20),
-    "ptb_small_640": _language_model(640, inner_steps=1),
+    "ptb_small_640": _language_model(640),
     "resnet50_16": _resnet50(16, "float32"),
     "resnet50_16_bfloat16": _resnet50(16, "bfloat16"),
-    "bert_wikitext_64": _bert(64, 2, 64, 1, 1_024, 32, 5, inner_steps=10),
+    "bert_wikitext_64": _bert(64, 2, 64, 1, 1_024, 32, 5),
     "bert_4x256_16": _bert(16, 4, 256, 4, 30_522, 128, 20),
     "bert_4x256_64_bfloat16": _bert(64, 4, 256, 4, 30_522, 128, 20, dtype="bfloat16"),
     "gnmt_multi30k_64": _gnmt(64),

@@ -1,15 +1,15 @@
 """The networks in this package: its models, its losses, and the training step of its trainer, eager graph or XLA."""
 
+import keras
 import networks
 import tensorflow as tf
-import tf_keras
 
 from tfbigbatch import __version__ as VERSION  # noqa: F401
 from tfbigbatch import optimizers
 from tfbigbatch.models import bert, gnmt, lstm_language_model, resnet, small_classifiers
 from tfbigbatch.tasks import losses
-from tfbigbatch.training.carried_state import StatefulTrainingModel
-from tfbigbatch.training.train_step import TrainingModel
+from tfbigbatch.training.step import TrainingSteps
+from tfbigbatch.training.streams import Streams
 
 
 def _mnist_lstm(sizes):
@@ -99,12 +99,11 @@ def _batch(network):
 
 def _fill(variables):
     for variable in variables:
-        name = variable.name.split(":")[0]
-        vector = len(variable.shape) < 2 or name.endswith("bias")
+        vector = len(variable.shape) < 2 or variable.name == "bias"
         # Of attention's matrices the heads are axes of their own, in the same order.
-        shape = variable.shape.as_list()
+        shape = list(variable.shape)
         if len(shape) == 3:
-            shape = [shape[0] * shape[1], shape[2]] if "output" in name else [shape[0], shape[1] * shape[2]]
+            shape = [shape[0] * shape[1], shape[2]] if "output" in variable.path else [shape[0], shape[1] * shape[2]]
         variable.assign(networks.pattern(shape, vector).reshape(variable.shape))
 
 
@@ -113,32 +112,24 @@ class Step:
 
     def __init__(self, network, compiled=False):
         if network.dtype != "float32":
-            tf_keras.mixed_precision.set_global_policy(f"mixed_{network.dtype}")
-        keras, loss = _BUILDERS[network.family](network.sizes)
-        _fill(keras.trainable_variables)
-        self.parameters = sum(variable.shape.num_elements() for variable in keras.trainable_variables)
-        if network.family == "lstm_language_model":
-            sizes = {"batch_size": network.batch_size, "evaluation_batch_size": network.batch_size}
-            self._model = StatefulTrainingModel(keras, **sizes)
-        else:
-            self._model = TrainingModel(keras, metrics_in_training=False)
+            keras.config.set_dtype_policy(f"mixed_{network.dtype}")
+        model, loss = _BUILDERS[network.family](network.sizes)
+        _fill(model.trainable_variables)
+        self.parameters = model.count_params()
         fields = {"momentum": networks.MOMENTUM} if network.optimizer == "momentum" else networks.ADAMW
-        self._model.compile(
-            optimizer=optimizers.get(
-                network.optimizer, keras="tf_keras", learning_rate=networks.LEARNING_RATE, **fields
-            ),
-            loss=loss,
-            steps_per_execution=network.inner_steps,
-            jit_compile=compiled,
-        )
-        self._model.optimizer.build(keras.trainable_variables)
-        self._inner_steps = network.inner_steps
+        optimizer = optimizers.get(network.optimizer, keras="keras3", learning_rate=networks.LEARNING_RATE, **fields)
+        model.compile(optimizer=optimizer, loss=loss, jit_compile=False)
+        model.optimizer.build(model.trainable_variables)
+        is_text = network.family == "lstm_language_model"
         self._batches = iter(tf.data.Dataset.from_tensors(_batch(network)).repeat())
-        self._function = self._model.make_train_function()
+        self._steps = TrainingSteps(
+            model,
+            strategy=tf.distribute.get_strategy(),
+            jit_compile=compiled,
+            streams=Streams(model, network.batch_size) if is_text else None,
+        )
 
     def run(self, steps):
-        # The trainer's loss is a running mean.
-        self._model.reset_metrics()
-        for _ in range(steps // self._inner_steps):
-            logs = self._function(self._batches)
-        return float(logs["loss"])
+        self._steps.begin_window()
+        self._steps(self._batches, 0, steps)
+        return self._steps.means()["loss"]
