@@ -85,10 +85,9 @@ def _steps(framework: str, network: networks.Network, cores: int) -> Callable[[s
             return {"parameters": step.parameters, "version": module.VERSION}
         if command == "check":
             return step.run(int(argument))
-        inner = network.inner_steps
         if not seconds_of_step:
-            seconds_of_step.append(harness.timed(lambda: step.run(inner))["seconds"] / inner)
-        steps = max(1, round(float(argument) / seconds_of_step[-1] / inner)) * inner
+            seconds_of_step.append(harness.timed(lambda: step.run(1))["seconds"])
+        steps = max(1, round(float(argument) / seconds_of_step[-1]))
         found = {name: value / steps for name, value in harness.timed(lambda: step.run(steps)).items()}
         seconds_of_step.append(found["seconds"])
         return found

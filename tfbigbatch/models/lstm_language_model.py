@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import tf_keras
+import keras
 
 from tfbigbatch.models import lstm
 from tfbigbatch.models.checks import check_rates, check_sizes
@@ -21,7 +21,7 @@ def lstm_language_model(
     initial_scale: float = 0.1,
     unit_forget_bias: bool = False,
     unroll: bool = False,
-) -> tf_keras.Model:
+) -> keras.Model:
     """The language model of Zaremba et al. 2014 (arXiv:1409.2329).
 
     Dropout is applied to the input of each layer and to the output of the last, not to the recurrent connections. The
@@ -40,7 +40,7 @@ def lstm_language_model(
       unroll: unrolls the LSTMs' time steps in the graph: slower to trace; on a GPU it rules out cuDNN's kernel.
 
     Returns:
-      tf_keras.Model from [tokens, *states] to [logits, *states]. Tokens are int32 [batch, window], logits
+      keras.Model from [tokens, *states] to [logits, *states]. Tokens are int32 [batch, window], logits
       float32 [batch, window, vocabulary_size]; each layer has two states, output and cell, float32
       [batch, hidden_units] as inputs.
 
@@ -50,23 +50,20 @@ def lstm_language_model(
     check_sizes(window=window, hidden_units=hidden_units, embedding_units=embedding_units, layers=layers)
     check_rates(dropout=dropout)
 
-    def uniform() -> tf_keras.initializers.Initializer:
+    def uniform() -> keras.initializers.Initializer:
         return lstm.uniform(initial_scale)
 
     def dropped(values: Any, layer: int) -> Any:
-        return tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}")(values) if dropout else values
+        return keras.layers.Dropout(dropout, name=f"dropout_{layer}")(values) if dropout else values
 
-    tokens = tf_keras.Input((window,), dtype="int32", name="tokens")
+    tokens = keras.Input((window,), dtype="int32", name="tokens")
     names = [f"{kind}_{layer}" for layer in range(layers) for kind in ("output", "cell")]
-    states = [tf_keras.Input((hidden_units,), dtype="float32", name=name) for name in names]
-    values = tf_keras.layers.Embedding(
+    states = [keras.Input((hidden_units,), dtype="float32", name=name) for name in names]
+    values = keras.layers.Embedding(
         vocabulary_size, embedding_units, embeddings_initializer=uniform(), name="embedding"
     )(tokens)
     new_states: list[Any] = []
     for layer in range(layers):
-        # Under mixed precision Keras casts a layer's inputs, but not the LSTM's initial state.
-        pair = states[2 * layer : 2 * layer + 2]
-        initial = [tf_keras.layers.Identity(name=f"cast_{state.name}")(state) for state in pair]
         recurrent = lstm.lstm(
             hidden_units,
             return_sequences=True,
@@ -78,11 +75,11 @@ def lstm_language_model(
             bias_initializer="zeros" if unit_forget_bias else uniform(),
             name=f"lstm_{layer}",
         )
-        values, *mine = recurrent(dropped(values, layer), initial_state=initial)
+        values, *mine = recurrent(dropped(values, layer), initial_state=states[2 * layer : 2 * layer + 2])
         new_states.extend(mine)
     values = dropped(values, layers)
     # The logits stay float32 under mixed precision: their softmax needs the precision.
-    logits = tf_keras.layers.Dense(
+    logits = keras.layers.Dense(
         vocabulary_size, kernel_initializer=uniform(), bias_initializer=uniform(), dtype="float32", name="logits"
     )(values)
-    return tf_keras.Model([tokens, *states], [logits, *new_states], name="lstm_language_model")
+    return keras.Model([tokens, *states], [logits, *new_states], name="lstm_language_model")
