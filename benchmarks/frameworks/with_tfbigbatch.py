@@ -9,7 +9,7 @@ from tfbigbatch import optimizers
 from tfbigbatch.models import bert, gnmt, lstm_language_model, resnet, small_classifiers
 from tfbigbatch.tasks import losses
 from tfbigbatch.training.step import TrainingSteps
-from tfbigbatch.training.streams import Streams
+from tfbigbatch.training.streams import StreamStates
 
 
 def _mnist_lstm(sizes):
@@ -126,7 +126,7 @@ class Step:
             model,
             strategy=tf.distribute.get_strategy(),
             jit_compile=compiled,
-            streams=Streams(model, network.batch_size) if is_text else None,
+            streams=StreamStates(model, network.batch_size) if is_text else None,
         )
 
     def run(self, steps):

@@ -8,7 +8,7 @@ import tf_keras
 from tests.conftest import replicated
 from tests.helpers.networks_in_numpy import cross_entropies
 from tfbigbatch.data.language_model import corpus
-from tfbigbatch.data.language_model.contiguous_batches import Streams
+from tfbigbatch.data.language_model.contiguous_batches import StreamStates
 from tfbigbatch.models.lstm_language_model import lstm_language_model
 from tfbigbatch.tasks.losses import Perplexity
 from tfbigbatch.training import input_pipelines
@@ -16,7 +16,7 @@ from tfbigbatch.training.carried_state import CarriedState, StatefulTrainingMode
 
 STREAMS = 8
 # 399 predictions in 8 streams of 50: windows of 6 that an epoch's end and the text's end cut short.
-TEXT = Streams(corpus.fake().train[:400], 12, 6, "test")
+TEXT = StreamStates(corpus.fake().train[:400], 12, 6, "test")
 EPOCH = TEXT.examples_in_epoch(STREAMS) // STREAMS
 
 

@@ -24,7 +24,7 @@ from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_network
 from tfbigbatch.training.precision import run_precision, set_up_keras
 from tfbigbatch.training.step import TrainingSteps
-from tfbigbatch.training.streams import Streams
+from tfbigbatch.training.streams import StreamStates
 from tfbigbatch.utils.home import expanded
 
 
@@ -87,7 +87,7 @@ def advise_experiment(
             jit_compile=config.jit_compile,
             metrics_in_training=task.metrics_in_training,
             batch_slices=task.batch_slices,
-            streams=Streams(network, size) if task.carries_state else None,
+            streams=StreamStates(network, size) if task.carries_state else None,
             **fields,
         )
 

@@ -19,7 +19,7 @@ from tfbigbatch.training.build import compiled
 from tfbigbatch.training.evaluation_step import EvaluationStep
 from tfbigbatch.training.phases import task_of
 from tfbigbatch.training.precision import set_up_keras
-from tfbigbatch.training.streams import Streams
+from tfbigbatch.training.streams import StreamStates
 
 # Training examples that are measured.
 _EXAMPLES = 4096
@@ -55,7 +55,7 @@ def training_loss(model_dir: str, *, data_dir: str | None = None, use_fake_data:
     evaluation = EvaluationStep(
         network,
         strategy=tf.distribute.get_strategy(),
-        streams=Streams(network, batch_size) if task.carries_state else None,
+        streams=StreamStates(network, batch_size) if task.carries_state else None,
         real_examples=task.real_examples,
     )
     return cross_entropy_of(evaluation.metrics(batches.take(steps), lambda batch: None)), task

@@ -26,7 +26,7 @@ from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.build import compiled_network
 from tfbigbatch.training.precision import set_up_keras
 from tfbigbatch.training.step import TrainingSteps
-from tfbigbatch.training.streams import Streams
+from tfbigbatch.training.streams import StreamStates
 
 
 class TracedStep(typing.NamedTuple):
@@ -113,7 +113,7 @@ def _traced(phase: run_phases.Phase, phases: Sequence[run_phases.Phase], replica
             seed=phase.config.seed,
             metrics_in_training=phase.task.metrics_in_training,
             batch_slices=phase.task.batch_slices,
-            streams=Streams(network, phase.config.batch_size) if phase.task.carries_state else None,
+            streams=StreamStates(network, phase.config.batch_size) if phase.task.carries_state else None,
         )
         steps.build(inputs)
         # The number of a step, of which only dropout's masks depend, is a constant here.

@@ -1,4 +1,4 @@
-"""Moving averages of a network's weights (Polyak averaging; `use_ema` of Keras' optimizers).
+"""Moving averages of the weights (Polyak averaging; `use_ema` of Keras' optimizers) in a run.
 
 Training goes on with the weights; an evaluation, and what is loaded from a checkpoint, has the averages.
 """
@@ -7,31 +7,30 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
-import keras
 import tensorflow as tf
 
 from tfbigbatch.instruments.instrument import innermost
-from tfbigbatch.instruments.probe.model import tensor_variable
 from tfbigbatch.runs import weights
 from tfbigbatch.runs.checkpoint_files import AVERAGES
 from tfbigbatch.training.checkpoints import CheckpointPart
 
 
 class WeightAverages:
-    """The averages that an optimizer keeps of a network's trainable variables, and their exchange with these.
+    """The averages that a network's optimizer keeps of its trainable variables, and their exchange with these.
 
     Args:
-      network: keras.Model, compiled, with an optimizer with use_ema that is built.
+      network: keras.Model, compiled with an optimizer that is built, with use_ema.
     """
 
-    def __init__(self, network: keras.Model) -> None:
+    def __init__(self, network: Any) -> None:
         # Private in Keras, and the only access to the averages.
-        of_variables = zip(network.trainable_variables, innermost(network.optimizer)._model_variables_moving_average)
-        averages = {id(variable): tensor_variable(average) for variable, average in of_variables}
-        trained = {path: each for path, each in weights.by_path(network).items() if id(each) in averages}
-        self._by_path = {path: averages[id(variable)] for path, variable in trained.items()}
-        self._variables = [tensor_variable(variable) for variable in trained.values()]
+        averages = innermost(network.optimizer)._model_variables_moving_average
+        of_variable = {id(variable): each.value for variable, each in zip(network.trainable_variables, averages)}
+        trained = {path: each for path, each in weights.by_path(network).items() if id(each) in of_variable}
+        self._by_path = {path: of_variable[id(variable)] for path, variable in trained.items()}
+        self._variables = [variable.value for variable in trained.values()]
         self._averages = list(self._by_path.values())
         self._weights: list[tf.Tensor] | None = None
 
@@ -50,7 +49,7 @@ class WeightAverages:
             self._put_weights()
 
     def checkpoint_part(self) -> CheckpointPart:
-        """The averages in a checkpoint; the network has its weights there, also where it is saved in an evaluation."""
+        """The averages by path in a checkpoint, where the network has its weights, also if saved in an evaluation."""
         in_place = [False]
 
         def before_save() -> None:
@@ -70,11 +69,22 @@ class WeightAverages:
             variable.assign(tf.cast(tf.identity(average), variable.dtype))
 
     def _put_weights(self) -> None:
-        weights, self._weights = self._weights or [], None
-        for variable, value in zip(self._variables, weights):
+        values, self._weights = self._weights or [], None
+        for variable, value in zip(self._variables, values):
             variable.assign(value)
 
 
-def weight_averages(network: keras.Model) -> WeightAverages | None:
+def weight_averages(network: Any) -> WeightAverages | None:
     """The WeightAverages of a compiled network whose optimizer has use_ema; None for another."""
     return WeightAverages(network) if getattr(innermost(network.optimizer), "use_ema", False) else None
+
+
+def optimizer_parts(optimizer: Any) -> list[CheckpointPart]:
+    """What a checkpoint has of an optimizer beside its variables: state of each replica, as Adasum's moments."""
+    # Inside of loss scaling; empty where all replicas have the same.
+    while not hasattr(optimizer, "checkpointing"):
+        optimizer = getattr(optimizer, "inner_optimizer", None)
+        if optimizer is None:
+            return []
+    state = optimizer.checkpointing()
+    return [CheckpointPart(**state)] if state else []

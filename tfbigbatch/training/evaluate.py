@@ -13,9 +13,9 @@ import tensorflow as tf
 from tfbigbatch.training import local_steps
 from tfbigbatch.training.averages import WeightAverages
 from tfbigbatch.training.evaluation_step import EvaluationStep
-from tfbigbatch.training.fresh_statistics import FreshStatistics
+from tfbigbatch.training.fresh_statistics import FreshStatistics, batches_of
 from tfbigbatch.training.phases import Phase
-from tfbigbatch.training.streams import Streams
+from tfbigbatch.training.streams import StreamStates
 
 
 class Evaluator:
@@ -42,13 +42,14 @@ class Evaluator:
         *,
         jit_compile: bool = False,
         averages: WeightAverages | None = None,
-        streams: Streams | None = None,
+        streams: StreamStates | None = None,
         fresh_statistics: FreshStatistics | None = None,
     ) -> None:
         self.phase = phase
         self._network = network
         self._averages = averages
         self._fresh = fresh_statistics
+        self._training_batches = batches_of(phase, strategy) if fresh_statistics else ()
         self._batches = phase.evaluation_set(strategy)
         self._step = EvaluationStep(
             network,
@@ -77,7 +78,7 @@ class Evaluator:
         averages = self._averages.in_place_of_weights() if self._averages else contextlib.nullcontext()
         with local_steps.common_weights(self._network.optimizer), averages:
             if self._fresh:
-                self._fresh.recompute()
+                self._fresh.recompute(self._training_batches)
             if not task.has_scores or task.metrics_with_scores:
                 results = self._step.metrics(self._read(steps), after_batch)
             if task.has_scores:

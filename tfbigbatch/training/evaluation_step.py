@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfbigbatch.training.metric_sums import MetricSums, Tensors, examples_of
 from tfbigbatch.training.step import output_spec, outputs_of
-from tfbigbatch.training.streams import Streams
+from tfbigbatch.training.streams import StreamStates
 
 
 class EvaluationStep:
@@ -36,7 +36,7 @@ class EvaluationStep:
         *,
         strategy: tf.distribute.Strategy,
         jit_compile: bool = False,
-        streams: Streams | None = None,
+        streams: StreamStates | None = None,
         real_examples: Callable[[Tensors, Tensors, Tensors], tuple[Tensors, Tensors, Any]] | None = None,
         predictions: Callable[[Any, Tensors], Tensors] | None = None,
     ) -> None:

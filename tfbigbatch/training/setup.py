@@ -27,7 +27,7 @@ from tfbigbatch.training import local_steps, mlperf
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training import precision as precisions
 from tfbigbatch.training import strategy as strategies
-from tfbigbatch.training.averages import WeightAverages, weight_averages
+from tfbigbatch.training.averages import WeightAverages, optimizer_parts, weight_averages
 from tfbigbatch.training.build import compiled_network
 from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
 from tfbigbatch.training.evaluate import Evaluator
@@ -41,7 +41,7 @@ from tfbigbatch.training.phases import Phase
 from tfbigbatch.training.precision import Precision
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.training.step import TrainingSteps
-from tfbigbatch.training.streams import Streams
+from tfbigbatch.training.streams import StreamStates
 
 # ---- 1. The machine ---------------------------------------------------------------------------
 
@@ -204,8 +204,8 @@ class RunModel:
 
     network: keras.Model
     averages: WeightAverages | None
-    streams: Streams | None
-    evaluation_streams: Streams | None
+    streams: StreamStates | None
+    evaluation_streams: StreamStates | None
     log: MetricsLog
     date: scaling.DATE | None
     run_instruments: RunInstruments
@@ -234,7 +234,7 @@ class RunModel:
         """The evaluation of a phase."""
         fresh = None
         if options.config.evaluate_with_fresh_statistics:
-            fresh = FreshStatistics(self.network, phase, machine.strategy, options.heartbeat)
+            fresh = FreshStatistics(self.network, machine.strategy, options.heartbeat)
         return Evaluator(
             self.network,
             phase,
@@ -248,12 +248,7 @@ class RunModel:
     def checkpoint_parts(self) -> list[CheckpointPart]:
         """State in a checkpoint besides the weights and the optimizer's variables."""
         parts = [self.run_instruments.checkpoint_part()]
-        optimizer = self.network.optimizer
-        if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-            optimizer = optimizer.inner_optimizer
-        # Of an optimizer with state of each replica, such as Adasum's moments.
-        state = optimizer.checkpointing() if hasattr(optimizer, "checkpointing") else {}
-        parts += [CheckpointPart(**state)] if state else []
+        parts += optimizer_parts(self.network.optimizer)
         for part in (self.averages, self.streams):
             parts += [part.checkpoint_part()] if part else []
         return [*parts, CheckpointPart({"date": self.date.state})] if self.date else parts
@@ -278,7 +273,7 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
         if task.carries_state:
             # Of a batch ramp the last: the streams of a smaller batch are the first ones of each replica.
             largest = max(phase.config.batch_size for phase in plan.phases)
-            streams = [Streams(network, size) for size in (largest, plan.phases[0].plan.evaluation_batch_size)]
+            streams = [StreamStates(network, size) for size in (largest, plan.phases[0].plan.evaluation_batch_size)]
         instruments = RunInstruments(config, network, task, write, options.model_dir)
     task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
     if not options.use_fake_data:

@@ -15,7 +15,7 @@ from tfbigbatch.optimizers import keras3
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
 from tfbigbatch.training.input_pipelines import InputWait
 from tfbigbatch.training.metric_sums import MetricSums, Tensors, examples_of
-from tfbigbatch.training.streams import Streams
+from tfbigbatch.training.streams import StreamStates
 
 
 class TrainingSteps:
@@ -35,7 +35,7 @@ class TrainingSteps:
       metrics_in_training: whether steps update the metrics too, and not only the losses.
       batch_slices: functions that cut a micro-batch to a bucket's static shape; the feature 'bucket' [n] of the
         micro-batch is the index of its function, the same throughout a step. () for one shape.
-      streams: None, or what carries a recurrent state from step to step; see `streams.Streams`.
+      streams: None, or what carries a recurrent state from step to step; see `streams.StreamStates`.
       step_gradients: None, or an `instruments.StepGradients` that receives the gradients of every step. The weights do
         not depend on it; it adds up the replicas' gradients once more.
       input_wait: None, or what measures the time in which steps wait for batches.
@@ -51,7 +51,7 @@ class TrainingSteps:
         jit_compile: bool = False,
         metrics_in_training: bool = True,
         batch_slices: Sequence[Callable[[Tensors], Tensors]] = (),
-        streams: Streams | None = None,
+        streams: StreamStates | None = None,
         step_gradients: StepGradients | None = None,
         input_wait: InputWait | None = None,
     ) -> None:
@@ -230,12 +230,12 @@ class DropoutSeeds:
             state.assign(value)
 
 
-def outputs_of(network: Any, x: Tensors, streams: Streams | None, *, training: bool) -> Tensors:
+def outputs_of(network: Any, x: Tensors, streams: StreamStates | None, *, training: bool) -> Tensors:
     """The outputs of a network that loss and metrics take."""
     return network(x, training=training) if streams is None else streams.outputs(network, x, training)
 
 
-def output_spec(network: Any, batch: Tensors, streams: Streams | None) -> Tensors:
+def output_spec(network: Any, batch: Tensors, streams: StreamStates | None) -> Tensors:
     """Specifications, with shape and dtype, of these outputs for a replica's batch of specifications."""
     try:
         outputs = network.output

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfbigbatch.training.checkpoints import CheckpointPart
 
 
-class Streams:
+class StreamStates:
     """Carries the states of a network's streams through training steps, or through an evaluation.
 
     Accumulation splits the streams, not the windows. Create it inside the strategy's scope.
