@@ -107,6 +107,14 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
         goodput.waited = lambda: input_wait.seconds
 
     # ---- 2. What watches the steps --------------------------------------------------------------
+    user = UserCallbacks(
+        in_this_process(options.callbacks, machine.is_chief),
+        network=model.network,
+        directory=options.model_dir,
+        writes=machine.is_chief,
+        agree=machine.agree if options.callbacks else bool,
+        total_steps=plan.total_steps,
+    )
     best = BestCheckpoint(checkpoints, files.best, plan.target, agree=machine.agree, is_chief=machine.is_chief)
     setup.open_directory(options, machine, directory, plan, model, start)
     best.resume(start.step, setup.read_rows(files.metrics))
@@ -121,14 +129,6 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
         best=best,
     )
     stop = Stop(stop_request, checkpoints.save, machine.agree if machine.is_multi_worker else None)
-    user = UserCallbacks(
-        in_this_process(options.callbacks, machine.is_chief),
-        network=network,
-        directory=options.model_dir,
-        writes=machine.is_chief,
-        agree=machine.agree if options.callbacks else bool,
-        total_steps=plan.total_steps,
-    )
     progress = Progress(plan.total_steps, config.evaluate_on, shows=machine.is_chief)
     profile = Profile(os.path.join(files.path, "train"), options.profile_steps if machine.is_chief else None)
     step, ended, evaluated = start.step, "", {}
@@ -154,6 +154,13 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
         log.write("eval", step, evaluated)
         progress.evaluated = evaluated
 
+    def epoch_ends() -> None:
+        """Ends an epoch of the user's callbacks, one of which may end the run."""
+        nonlocal ended
+        user.epoch_ends(step, evaluated)
+        if user.stopped_by and not ended:
+            ended = f"stopped by {user.stopped_by}"
+
     try:
         with stop_request.handling(), options.watch_preemption(stop_request.request):
             status.write(RUNNING, step)
@@ -166,7 +173,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                 evaluate_and_log()
                 if config.keep_best:
                     best.consider(step, evaluated)
-                user.epoch_ends(step, evaluated)
+                epoch_ends()
                 timings.mark("evaluation")
             for instrument in model.instruments:
                 instrument.begin(network)
@@ -215,14 +222,14 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                         instrument.after_steps(n)
                     for check in phase.task.checks:
                         check()
-                    rows.check_finite(step, means)
+                    if is_row:
+                        rows.check_finite(step, means)
                     if step == plan.total_steps:
                         local_steps.synchronize(network.optimizer)
                     if evaluates and is_due["evaluate"]:
                         evaluate_and_log()
                     if interval_ends and (is_due["evaluate"] or not evaluates):
-                        user.epoch_ends(step, evaluated)
-                        ended = ended or (f"stopped by {user.stopped_by}" if user.stopped_by else "")
+                        epoch_ends()
                     seconds = experiment.seconds_between_saves(config)
                     if is_due["save"] or ended or is_row and _is_late(seconds, saved, machine):
                         checkpoints.save(step)
