@@ -144,6 +144,12 @@ def quick_config():
 
 
 @pytest.fixture
+def one_step_a_call(monkeypatch):
+    """Runs call the compiled steps for one step at a time, so that a heartbeat comes after every step."""
+    monkeypatch.setattr("tfbigbatch.training.pace._SECONDS", 0.0)
+
+
+@pytest.fixture
 def simulated_replicas(monkeypatch):
     """Runs with `simulated_replicas` in this process reduce on one device, for the reason that `mirrored` gives."""
     monkeypatch.setattr(

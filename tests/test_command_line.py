@@ -129,7 +129,7 @@ def test_signals_while_it_starts_compiles_evaluates_and_saves(whole, tmp_path):
     assert evaluated == list(range(2, 602, 2))
 
 
-@pytest.mark.slow  # Two processes and their imports; tests/training/callbacks/test_signals.py holds the handlers.
+@pytest.mark.slow  # Two processes and their imports; tests/training/test_stop.py holds the handlers.
 def test_a_notice_and_slurms_warning_save_and_the_same_command_goes_on(whole, tmp_path):
     answers = {"instance/preempted": "FALSE", "instance/maintenance-event": "NONE"}
     with serving(answers) as (address, _):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.runs import assert_close, assert_same_bits, curve, files_of, final_weights, resumes
+from tests.helpers.runs import assert_close, assert_same_bits, curve, files_of, final_weights, resumes, stopping
 from tfbigbatch import errors, experiment, train
 from tfbigbatch.runs import run_directory
 from tfbigbatch.runs.metrics_log import read_rows
@@ -269,19 +269,10 @@ def test_killed_just_before_the_end_it_still_ends_with_its_metrics(finished, qui
 @pytest.mark.parametrize(
     "stop_at", [5, pytest.param(12, marks=pytest.mark.slow), pytest.param(24, marks=pytest.mark.slow)]
 )
-def test_a_signal_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config, finished_run, monkeypatch, stop_at):
-    from tfbigbatch.training.callbacks import watch
-
-    def requested(self, before, step, logs):
-        if step == stop_at:
-            self._request.request("the test says so")
-        return original(self, before, step, logs)
-
-    original = watch.StopOnSignal.on_steps
-    monkeypatch.setattr(watch.StopOnSignal, "on_steps", requested)
-    with pytest.raises(errors.Preempted, match=f"after step {stop_at}, and saved"):
-        train.run(quick_config(), model_dir=str(tmp_path / "parts"))
-    monkeypatch.setattr(watch.StopOnSignal, "on_steps", original)
+@pytest.mark.usefixtures("one_step_a_call")
+def test_a_request_to_stop_saves_and_the_resumed_run_lacks_nothing(tmp_path, quick_config, finished_run, stop_at):
+    with pytest.raises(errors.Preempted, match=f"since the test says so, after step {stop_at}, and saved"):
+        train.run(quick_config(), model_dir=str(tmp_path / "parts"), **stopping(f"step {stop_at}"))
     status = json.loads((tmp_path / "parts" / "status.json").read_text())
     assert (status["status"], status["step"]) == ("preempted", stop_at)
     train.run(quick_config(), model_dir=str(tmp_path / "parts"))
@@ -315,9 +306,12 @@ def test_a_run_goes_on_with_other_numbers_of_replicas(
     assert final_weights(tmp_path / "whole").keys() == final_weights(tmp_path / "parts").keys()
 
 
+@pytest.mark.usefixtures("one_step_a_call")
 def test_divergence_names_metric_and_window_and_keeps_the_last_good_checkpoint(tmp_path, quick_config):
     config = quick_config(schedule__learning_rate=1e38, schedule__warmup_epochs=0.5, schedule__decay="constant")
-    with pytest.raises(errors.DivergedError, match=r"loss became (nan|inf) between step \d+ and step \d+.*last good"):
+    # A window is of the four steps of a row.
+    windows = "|".join(f"step {step} and step {step + 4}" for step in range(0, 24, 4))
+    with pytest.raises(errors.DivergedError, match=rf"loss became (nan|inf) between ({windows})\..*last good"):
         train.run(config, model_dir=str(tmp_path))
     status = json.loads((tmp_path / "status.json").read_text())
     assert status["status"] == "diverged" and "became" in status["reason"]

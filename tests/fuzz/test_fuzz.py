@@ -64,8 +64,8 @@ from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.tasks.scores import squad as squad_scores
-from tfbigbatch.training.callbacks.logs import MetricsLog
 from tfbigbatch.training.checkpoints import Checkpoints
+from tfbigbatch.training.log_rows import MetricsLog
 from tfbigbatch.training.phases import phases_of
 from tfbigbatch.training.rollbacks import Rollbacks
 from tfbigbatch.utils import files

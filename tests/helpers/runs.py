@@ -1,5 +1,6 @@
 """Runs compared: the files of their directories, their logs, and the values of their checkpoints."""
 
+import contextlib
 import os
 
 import numpy as np
@@ -60,3 +61,29 @@ def resumes(tmp_path, config, *stops, **arguments):
         done = train.run(config, model_dir=str(tmp_path / "parts"), stop_after=stop, **arguments)
     assert_same_bits(tmp_path / "whole", tmp_path / "parts")
     return done
+
+
+def stopping(when):
+    """Arguments of a run that is asked to stop when its heartbeat says `when`, as 'step 5'; see `one_step_a_call`."""
+    requests = []
+
+    @contextlib.contextmanager
+    def watch(request):
+        requests.append(request)
+        yield
+
+    def heartbeat(done):
+        if done == when:
+            requests[-1]("the test says so")
+
+    return {"watch_preemption": watch, "heartbeat": heartbeat}
+
+
+def killing(when):
+    """Arguments of a run that ends at once when its heartbeat says `when`."""
+
+    def heartbeat(done):
+        if done == when:
+            raise KeyboardInterrupt
+
+    return {"heartbeat": heartbeat}

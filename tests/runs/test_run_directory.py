@@ -6,7 +6,7 @@ import pytest
 from tfbigbatch import experiment, optimizers
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import RunDirectory, read_json
-from tfbigbatch.training.callbacks.logs import MetricsLog
+from tfbigbatch.training.log_rows import MetricsLog
 
 
 @pytest.mark.parametrize("matrices", [(("logits.kernel$", "vector"), ("lstm", "gates")), {"logits": "vector"}])

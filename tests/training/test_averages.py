@@ -1,6 +1,5 @@
 """Moving averages of the weights (`use_ema`) in a run: evaluated, loaded and exported; training has the weights."""
 
-import contextlib
 import functools
 
 import keras
@@ -8,12 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.runs import values_of
+from tests.helpers.runs import stopping, values_of
 from tfbigbatch import tasks, train
 from tfbigbatch.errors import Preempted
 from tfbigbatch.export import export_run
 from tfbigbatch.runs.load import load_run
-from tfbigbatch.training.callbacks.logs import Evaluation
 
 MOMENTUM = 0.75
 AVERAGED = {"use_ema": True, "ema_momentum": MOMENTUM}
@@ -86,27 +84,14 @@ def test_training_has_the_bits_of_a_run_without_averages(averaged, quick_config,
 
 @pytest.mark.parametrize("replicas", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_stop_in_an_evaluation_saves_the_weights_and_the_resumed_run_ends_in_the_same_bits(
-    tmp_path, quick_config, simulated_replicas, monkeypatch, replicas, averaged
+    tmp_path, quick_config, simulated_replicas, replicas, averaged
 ):
     def fields():
         return quick_config(**SHORT, optimizer={**LAMB, **AVERAGED}, simulated_replicas=replicas)
 
-    measure, requests = Evaluation.measure, []
-
-    @contextlib.contextmanager
-    def watch(request):
-        requests.append(request)
-        yield
-
-    def stopped(evaluation):
-        if evaluation.step == 4:
-            requests[-1]("of a notice")
-        measure(evaluation)
-
-    monkeypatch.setattr(Evaluation, "measure", stopped)
-    with pytest.raises(Preempted):
-        train.run(fields(), model_dir=str(tmp_path / "stopped"), watch_preemption=watch)
-    monkeypatch.setattr(Evaluation, "measure", measure)
+    # The first evaluation is after step 4.
+    with pytest.raises(Preempted, match="after step 4, and saved"):
+        train.run(fields(), model_dir=str(tmp_path / "stopped"), **stopping("evaluated batch 1"))
     train.run(fields(), model_dir=str(tmp_path / "stopped"))
     whole = averaged
     if replicas:

@@ -5,12 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from tests.helpers.runs import assert_same_bits, files_of, final_weights, resumes
+from tests.helpers.runs import assert_same_bits, files_of, final_weights, killing, resumes
 from tfbigbatch import train
 from tfbigbatch.errors import InputError
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.training import trainer
-from tfbigbatch.training.callbacks import watch
 
 SHORT = {"duration": "8 steps", "evaluate_every": "8 steps", "checkpoint_every": "8 steps"}
 
@@ -19,23 +17,17 @@ def status_of(directory):
     return json.loads((directory / "status.json").read_text())
 
 
+@pytest.mark.usefixtures("one_step_a_call")
 def test_the_step_is_in_the_status_and_a_restart_says_what_is_lost(tmp_path, quick_config, monkeypatch, capsys):
-    def killed(self, before, step, logs):
-        if step == 7:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(watch.Heartbeat, "on_steps", killed)
-    monkeypatch.setattr(watch.WriteStatus, "SECONDS", 0.0)
+    monkeypatch.setattr("tfbigbatch.training.status._SECONDS", 0.0)
     config = quick_config(**{**SHORT, "log_every": "2 steps"})
     with pytest.raises(KeyboardInterrupt):
-        train.run(config, model_dir=str(tmp_path))
+        train.run(config, model_dir=str(tmp_path), **killing("step 7"))
     assert (status_of(tmp_path)["status"], status_of(tmp_path)["step"]) == ("running", 6)
     assert status_of(tmp_path)["saved_seconds"] == 0.0 < status_of(tmp_path)["seconds"]
     capsys.readouterr()
-    # All is said before the first step.
-    monkeypatch.setattr(trainer.Trainer, "_fit", lambda *unused: killed(None, 0, 7, None))
     with pytest.raises(KeyboardInterrupt):
-        train.run(None, model_dir=str(tmp_path))
+        train.run(None, model_dir=str(tmp_path), **killing("step 1"))
     said = capsys.readouterr().out
     assert "restart    from step 0. The run had reached step 6: 6 steps are lost, and had no checkpoint yet" in said
     assert "a shorter checkpoint_every than '8 steps' loses less" in said
@@ -96,21 +88,14 @@ def test_an_extension_that_was_killed_ends_in_the_same_bits(tmp_path, quick_conf
 
 
 @pytest.mark.slow
-def test_a_run_begins_with_the_weights_of_another(tmp_path, quick_config, monkeypatch, capsys):
+def test_a_run_begins_with_the_weights_of_another(tmp_path, quick_config, capsys):
     first, second = tmp_path / "first", tmp_path / "second"
     short = {"duration": "1 steps", "optimizer": {"name": "lamb"}}
     train.run(quick_config(**short), model_dir=str(first))
     config = quick_config(duration="2 steps", schedule__learning_rate=0.0001)
-
-    def killed(self, before, step, logs):
-        raise KeyboardInterrupt
-
-    original = watch.Heartbeat.on_steps
-    monkeypatch.setattr(watch.Heartbeat, "on_steps", killed)
     capsys.readouterr()
     with pytest.raises(KeyboardInterrupt):
-        train.run(config, model_dir=str(second), init_from=str(first))
-    monkeypatch.setattr(watch.Heartbeat, "on_steps", original)
+        train.run(config, model_dir=str(second), init_from=str(first), **killing("step 1"))
     said = capsys.readouterr().out
     assert f"init       5 of 5 variables from {first}/checkpoints/step-1; the optimizer starts fresh" in said
     # The first checkpoint is of the weights as they were read.

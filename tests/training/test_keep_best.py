@@ -9,25 +9,30 @@ import pytest
 from tests.helpers.runs import values_of
 from tfbigbatch import train
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.training import trainer
-from tfbigbatch.training.callbacks.base import steps_done
+from tfbigbatch.training import loop
 
 ACCURACY = {4: 0.5, 8: 0.7, 12: 0.6, 16: 0.9, 20: 0.8, 24: 0.9}
 
 
+class Evaluator:
+    """In place of the trainer's: the accuracy by step, from `values`; a missing step kills the run."""
+
+    def __init__(self, model, phase, *unused, **fields):
+        self._model, self.phase = model, phase
+
+    def __call__(self, *unused):
+        step = int(self._model.optimizer.iterations)
+        if step not in self.values:
+            raise KeyboardInterrupt
+        return {"accuracy": self.values[step]}
+
+
 @pytest.fixture
 def accuracies(monkeypatch):
-    """Replaces the evaluation: accuracy by step, from the dictionary it returns; a missing step kills the run."""
-    values = dict(ACCURACY)
-
-    def evaluate(network, *unused, **fields):
-        step = steps_done(network.optimizer)
-        if step not in values:
-            raise KeyboardInterrupt
-        return {"accuracy": values[step]}
-
-    monkeypatch.setattr(trainer, "evaluate", evaluate)
-    return values
+    """The accuracies by step that evaluations find."""
+    monkeypatch.setattr(Evaluator, "values", dict(ACCURACY), raising=False)
+    monkeypatch.setattr(loop, "Evaluator", Evaluator)
+    return Evaluator.values
 
 
 # Step 8 is the best up to the checkpoint of step 12, which is still there.
@@ -66,16 +71,17 @@ def test_killed_after_its_best_the_run_has_the_same_best(tmp_path, quick_config,
 def test_after_a_rollback_the_best_is_of_the_steps_that_count(tmp_path, quick_config, monkeypatch):
     evaluated = []
 
-    def evaluate(network, *unused, **fields):
-        step = steps_done(network.optimizer)
-        evaluated.append(step)
-        if evaluated.count(20) == 1 and step == 20:
-            first = network.network.trainable_variables[0]
-            first.assign(first * np.nan)
-        # Before the rollback step 16 was better.
-        return {"accuracy": 0.99 if evaluated.count(16) == 1 and step == 16 else ACCURACY[step]}
+    class Poisoned(Evaluator):
+        def __call__(self, *unused):
+            step = int(self._model.optimizer.iterations)
+            evaluated.append(step)
+            if evaluated.count(20) == 1 and step == 20:
+                first = self._model.trainable_variables[0]
+                first.assign(first * np.nan)
+            # Before the rollback step 16 was better.
+            return {"accuracy": 0.99 if evaluated.count(16) == 1 and step == 16 else ACCURACY[step]}
 
-    monkeypatch.setattr(trainer, "evaluate", evaluate)
+    monkeypatch.setattr(loop, "Evaluator", Poisoned)
     fields = {"evaluate_every": "4 steps", "checkpoint_every": "12 steps", "divergence__rollbacks": 1}
     result = train.run(quick_config(**fields), model_dir=str(tmp_path))
     assert os.path.exists(tmp_path / "rollbacks.json") and evaluated.count(16) == 2

@@ -1,10 +1,13 @@
-"""The batch arithmetic, and the calls of `fit` that a run is divided into."""
+"""The batch arithmetic, and the steps after which something is due."""
+
+import types
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfbigbatch.training.plan import BatchArithmetic, fit_segments
+from tfbigbatch.training.phases import EVENTS, Phase
+from tfbigbatch.training.plan import BatchArithmetic
 
 
 @pytest.mark.parametrize(
@@ -20,28 +23,51 @@ def test_what_cannot_be_split_is_refused(arguments, said):
         BatchArithmetic(*arguments)
 
 
-def ends(segments):
-    return [start + length * (number + 1) for start, length, epochs in segments for number in range(epochs)]
+def phase(*, steps, first_step, batch, first_example=0, is_last=True, **examples):
+    """A phase whose intervals are of so many examples; 0 for none."""
+    intervals = {f"{name}_every": count / batch for name, count in examples.items()}
+    plan = types.SimpleNamespace(total_steps=steps, **intervals)
+    return Phase(types.SimpleNamespace(batch_size=batch), None, plan, first_step, 0, first_example, 1, is_last)
 
 
-@pytest.mark.parametrize(
-    "arguments, expected",
-    [
-        ((0, 112, (10, 10)), [(0, 10, 11), (110, 2, 1)]),
-        ((0, 12, (3, 6)), [(0, 3, 4)]),
-        ((7, 20, (5,)), [(7, 3, 1), (10, 5, 2)]),
-        ((0, 10, (0,)), [(0, 10, 1)]),
-        ((10, 10, (3,)), []),
-        ((0, 7, (100,)), [(0, 7, 1)]),
-    ],
+BATCH = st.sampled_from([1, 7, 48, 192])
+EXAMPLES = st.one_of(st.just(0), st.integers(1, 3000))
+
+
+@given(
+    steps=st.integers(1, 60),
+    first_step=st.integers(0, 60),
+    batch=BATCH,
+    # Of a stage of a batch ramp, where an interval is a fraction of steps.
+    first_example=EXAMPLES,
+    is_last=st.booleans(),
+    log=EXAMPLES,
+    evaluate=EXAMPLES,
+    save=EXAMPLES,
 )
-def test_segments_of_known_cases(arguments, expected):
-    assert fit_segments(*arguments) == expected
-
-
-@given(first=st.integers(0, 60), length=st.integers(0, 60), periods=st.lists(st.integers(0, 20), max_size=3))
-def test_intervals_end_at_every_multiple_and_cover_each_step_once(first, length, periods):
-    last = first + length
-    found = ends(fit_segments(first, last, periods))
-    due = {step for step in range(first + 1, last) for period in periods if period and step % period == 0}
-    assert found == sorted(due | ({last} if length else set()))
+def test_events_are_due_after_as_many_examples_and_no_call_of_steps_passes_one(
+    steps, first_step, batch, first_example, is_last, log, evaluate, save
+):
+    intervals = {"log": log, "evaluate": evaluate, "checkpoint": save}
+    made = phase(
+        steps=steps, first_step=first_step, batch=batch, first_example=first_example, is_last=is_last, **intervals
+    )
+    # Whole numbers: examples seen before a step of the phase. Rows count from the run's first step in this batch.
+    before = {"log": first_step * batch}
+    before["evaluate"] = before["save"] = first_example or first_step * batch
+    due = {}
+    for event, every in (("log", log), ("evaluate", evaluate), ("save", save)):
+        ends = [before[event] + batch * number for number in range(steps + 1)]
+        due[event] = {
+            first_step + number
+            for number in range(1, steps + 1)
+            if every and ends[number] // every > ends[number - 1] // every
+        }
+    due["save"].add(made.last_step)
+    if is_last:
+        due["evaluate"].add(made.last_step)
+    all_steps = range(first_step + 1, made.last_step + 1)
+    assert due == {event: {step for step in all_steps if made.is_due(event, step)} for event in EVENTS}
+    ends = sorted(set().union(*due.values()))
+    for step in range(first_step, made.last_step):
+        assert step + made.steps_to_next_event(step) == next(end for end in ends if end > step)

@@ -3,7 +3,7 @@
 Google Cloud's machines, TPU VMs included, have them on their metadata server: instance/preempted for a spot machine,
 instance/maintenance-event for one whose host will be stopped. Own code, since TensorFlow's
 PreemptionCheckpointHandler reads only the second one, and without a timeout. Slurm and Kubernetes send signals
-instead: see `training.callbacks.signals`.
+instead: see `training.stop`.
 """
 
 from __future__ import annotations

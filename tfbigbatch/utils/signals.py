@@ -1,4 +1,4 @@
-"""SIGTERM, Ctrl-C and SIGUSR1 outside of the training loop, which has `training.callbacks.StopOnSignal`."""
+"""SIGTERM, Ctrl-C and SIGUSR1: noted as a request to stop in the training loop, and outside of it an end at once."""
 
 from __future__ import annotations
 
