@@ -35,37 +35,20 @@ def test_a_line_that_is_redrawn_leaves_one_of_its_own_to_the_next(capsys, monkey
     progress.close()
     said = capsys.readouterr().out
     assert said.startswith("\rstep 13/120") and said.endswith("\n") and not said.endswith("\n\n")
-    quiet = Progress(120, shows=False)
-    quiet.redraw(1, dict)
-    quiet.interval_ends(0, 120)
-    quiet.close()
-    assert not capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    "first, begins, ends",
-    [(0, 3, 5), (4, 4, 5), (5, None, None)],
-    ids=["from the beginning", "resumed in its middle", "resumed behind it"],
+    "first, last, expected",
+    [(0, 9, [("folder", 3), 5]), (4, 9, [("folder", 4), 5]), (5, 9, []), (3, 4, [("folder", 3), 4])],
+    ids=["from the beginning", "resumed in its middle", "resumed behind it", "ended before it"],
 )
-def test_a_profile_begins_and_ends_at_its_steps(monkeypatch, first, begins, ends):
+def test_a_profile_begins_and_ends_at_its_steps(monkeypatch, first, last, expected):
     step, called = first, []
     monkeypatch.setattr(tf.profiler.experimental, "start", lambda folder: called.append((folder, step)))
     monkeypatch.setattr(tf.profiler.experimental, "stop", lambda: called.append(step))
     profile = Profile("folder", (3, 5))
-    while step < 9:
+    while step < last:
         profile.at_step(step)
-        step += int(min(profile.steps_left(step), 4))
+        step += int(min(profile.steps_left(step), last - step))
     profile.close()
-    assert called == ([] if begins is None else [("folder", begins), ends])
-
-
-def test_a_run_that_ends_before_its_profile_does_ends_it(monkeypatch):
-    called = []
-    monkeypatch.setattr(tf.profiler.experimental, "start", called.append)
-    monkeypatch.setattr(tf.profiler.experimental, "stop", lambda: called.append("stop"))
-    for steps in ((3, 5), None):
-        profile = Profile("folder", steps)
-        profile.at_step(4)
-        profile.close()
-        profile.close()
-    assert called == ["folder", "stop"] and profile.steps_left(4) == float("inf")
+    assert called == expected
