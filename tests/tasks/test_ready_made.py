@@ -307,11 +307,6 @@ def test_a_sequential_model_without_input_takes_batches_of_any_size():
     assert given.shape == (None, 3)
 
 
-def test_a_network_has_the_paths_of_a_new_process():
-    paths = [[each.path for each in made().network().weights] for _ in range(2)]
-    assert paths[0] == paths[1] and len(set(paths[0])) == 4
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
