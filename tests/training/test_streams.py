@@ -1,4 +1,4 @@
-"""StreamStates with carried state: replicas, accumulation and the number of streams do not change it."""
+"""Streams with carried state: replicas, accumulation and the number of streams do not change it."""
 
 import itertools
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests.conftest import replicated
 from tests.helpers.networks_in_numpy import cross_entropies
 from tfbigbatch.data.language_model import corpus
-from tfbigbatch.data.language_model.contiguous_batches import StreamStates
+from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.evaluation_step import EvaluationStep
 from tfbigbatch.training.step import TrainingSteps
@@ -18,7 +18,7 @@ from tfbigbatch.training.streams import CarriedState, StreamStates
 
 STREAMS = 8
 # 399 predictions in 8 streams of 50: windows of 6 that an epoch's end and the text's end cut short.
-TEXT = StreamStates(corpus.fake().train[:400], 12, 6, "test")
+TEXT = Streams(corpus.fake().train[:400], 12, 6, "test")
 EPOCH = TEXT.examples_in_epoch(STREAMS) // STREAMS
 
 

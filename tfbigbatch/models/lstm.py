@@ -26,10 +26,10 @@ def lstm(units: int, **options: Any) -> keras.layers.LSTM:
 class SequenceLSTM(keras.layers.LSTM):
     """Keras' LSTM: the same arguments, weights and results, faster on a CPU.
 
-    On TensorFlow the products over all time steps are one each where that pays; see `lstm_kernel`. The cell state is
-    float32 at every precision. Keras' own loop runs on other backends, and where the arguments ask for what the kernel
-    has not: masks, dropout, other activations. Where a GPU is visible, cuDNN's kernel runs as in Keras' layer, unless
-    XLA compiles the graph, which cuDNN's kernel cannot be part of.
+    On TensorFlow `lstm_kernel` runs, whose cell state is float32 at every precision. Keras' own loop runs on other
+    backends, where the last output is asked for alone, and where the arguments ask for what the kernel has not: masks,
+    dropout, other activations. Where a GPU is visible, cuDNN's kernel runs as in Keras' layer, unless XLA compiles the
+    graph, which cuDNN's kernel cannot be part of.
     """
 
     def inner_loop(self, sequences: Any, initial_state: Any, mask: Any, training: bool = False) -> Any:
@@ -68,7 +68,7 @@ class SequenceLSTM(keras.layers.LSTM):
     def _has_own_kernel(self) -> bool:
         is_standard = self.activation is keras.activations.tanh and self.use_bias
         is_standard &= self.recurrent_activation is keras.activations.sigmoid
-        if not is_standard or self.recurrent_dropout or self.go_backwards or self.unroll:
+        if not is_standard or self.recurrent_dropout or self.go_backwards or not self.return_sequences:
             return False
         return keras.backend.backend() == "tensorflow" and not _cudnn_runs()
 

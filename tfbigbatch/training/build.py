@@ -48,7 +48,9 @@ def compiled(task: Task, make_optimizer: Any = None) -> keras.Model:
     own_model.fresh_names()
     network = task.network()
     optimizer = make_optimizer() if make_optimizer else None
-    network.compile(
+    # Not the method of a subclass, as KerasHub's, which may have arguments of its own.
+    keras.Model.compile(
+        network,
         optimizer=_scaled(optimizer),
         loss=task.loss(),
         loss_weights=task.loss_weights(),
