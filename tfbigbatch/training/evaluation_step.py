@@ -48,7 +48,9 @@ class EvaluationStep:
         self._sums: MetricSums | None = None
         update = tf.autograph.experimental.do_not_convert(self._update)
         update = tf.function(update, jit_compile=True, autograph=False) if jit_compile else update
-        self._update_metrics = tf.function(lambda batch: strategy.run(update, args=(batch,)), autograph=False)
+        # A traced function that is given itself would be traced around all replicas, and XLA takes one device.
+        in_replica = lambda batch: update(batch)
+        self._update_metrics = tf.function(lambda batch: strategy.run(in_replica, args=(batch,)), autograph=False)
         predict = tf.autograph.experimental.do_not_convert(self._predict)
         self._outputs = tf.function(lambda batch: strategy.run(predict, args=(batch,)), autograph=False)
 
