@@ -1,20 +1,45 @@
+"""BERT's networks: what is recorded of tf-models-official's encoder, saving, recomputation, and Keras' `fit` on JAX."""
+
+import os
+import subprocess
+import sys
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers.repository import ROOT
+from tests.recorded import networks_bert
 from tfbigbatch.models import bert, sizes
 
-SMALL = {"vocabulary_size": 40, "layers": 2, "hidden_units": 8, "heads": 2, "inner_units": 12, "max_positions": 16}
+SIZES = networks_bert.SIZES
+NETWORKS = {name: (name.split()[0], fields) for name, fields in networks_bert.BUILDERS.items()}
 
 
-def features(length=10, masked=3):
-    random = np.random.RandomState(0)
-    return {
-        "input_word_ids": tf.constant(random.randint(0, 40, (2, length)), tf.int32),
-        "input_mask": tf.ones([2, length], tf.int32),
-        "input_type_ids": tf.zeros([2, length], tf.int32),
-        "masked_lm_positions": tf.constant(random.randint(0, length, (2, masked)), tf.int32),
-    }
+def built(name, **fields):
+    builder, own = NETWORKS[name]
+    keras.utils.set_random_seed(0)
+    network = getattr(bert, builder)(**{**SIZES, **own, **fields})
+    # Every layer counts: in the initial values the embeddings' sum is small beside the normalisation of it.
+    network.set_weights([each + 0.1 * np.random.default_rng(0).normal(size=each.shape) for each in network.get_weights()])
+    return network
+
+
+def features(name):
+    return {key: tf.constant(value) for key, value in networks_bert.features(name).items()}
+
+
+@pytest.mark.parametrize("policy", networks_bert.PRECISIONS)
+def test_outputs_and_gradients_are_the_recorded_ones(policy):
+    found = networks_bert.computed(policy)
+    expected = {case: each for case, each in networks_bert.recorded().items() if case.startswith(policy)}
+    assert found.keys() == expected.keys()
+    for case, values in expected.items():
+        if values.dtype.kind == "U":
+            np.testing.assert_array_equal(found[case], values, err_msg=case)
+        else:
+            np.testing.assert_allclose(found[case], values, rtol=1e-5, atol=1e-5, err_msg=case)
 
 
 @pytest.mark.parametrize(
@@ -24,52 +49,113 @@ def features(length=10, masked=3):
 )
 def test_the_published_parameters(name, encoder, heads):
     network = bert.pretrainer(vocabulary_size=30522, **sizes.bert_defaults(name))
-    assert network.get_layer("encoder").count_params() == encoder
-    assert heads is None or network.count_params() == encoder + heads
+    count = lambda weights: sum(weight.value.shape.num_elements() for weight in weights)
+    assert count(network.get_layer("encoder").weights) == encoder
+    assert heads is None or count(network.weights) == encoder + heads
 
 
-def test_without_the_next_sentence_nothing_is_left_untrained():
-    network = bert.pretrainer(**SMALL, next_sentence=False)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_each_variable_is_trained_and_dropout_is_in_training_only(name):
+    network = built(name, dropout=0.2, attention_dropout=0.2)
     with tf.GradientTape() as tape:
-        outputs = network(features(), training=True)
-        loss = tf.reduce_sum(outputs["masked_lm"])
-    assert list(outputs) == ["masked_lm"]
-    assert all(gradient is not None for gradient in tape.gradient(loss, network.trainable_variables))
+        outputs = tf.nest.flatten(network(features(name), training=True))
+    gradients = tape.gradient(outputs, [each.value for each in network.trainable_variables])
+    assert all(gradient is not None for gradient in gradients)
+    again, *_ = tf.nest.flatten(network(features(name), training=True))
+    assert np.abs(outputs[0] - again).max() > 0
+    first, second = (tf.nest.flatten(network(features(name)))[0] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
 
 
-def test_a_classifier_and_a_finder_of_spans_have_the_encoders_inputs():
-    words = {name: value for name, value in features().items() if name != "masked_lm_positions"}
-    assert bert.classifier(classes=3, **SMALL)(words).shape == (2, 3)
-    spans = bert.span_finder(**SMALL)(words)
-    assert {name: value.shape for name, value in spans.items()} == {
-        "start_positions": (2, 10),
-        "end_positions": (2, 10),
-    }
+def test_padding_changes_nothing():
+    network = built("classifier of the mean")
+    padded = {name: tf.pad(value, [[0, 0], [0, 3]]) for name, value in features("classifier").items()}
+    np.testing.assert_allclose(network(padded), network(features("classifier")), rtol=1e-5, atol=1e-6)
 
 
-def test_a_chooser_scores_each_choice_by_its_own():
-    words = {name: value for name, value in features().items() if name != "masked_lm_positions"}
-    both = {name: tf.stack([value, tf.roll(value, 1, axis=1)], axis=1) for name, value in words.items()}
-    chooser, classifier = bert.chooser(choices=2, **SMALL), bert.classifier(classes=1, **SMALL)
-    classifier.set_weights(chooser.get_weights())
-    found = chooser(both)
-    assert found.shape == (2, 2)
-    for choice in range(2):
-        alone = classifier({name: value[:, choice] for name, value in both.items()})
-        np.testing.assert_allclose(found[:, choice], alone[:, 0], rtol=1e-5)
+@pytest.mark.parametrize("name", ["pretrainer without pairs", "chooser"])
+def test_a_saved_network_is_the_same(name, tmp_path):
+    network = built(name, recompute=True)
+    network.save(tmp_path / "bert.keras")
+    loaded = keras.saving.load_model(tmp_path / "bert.keras")
+    assert [each.path for each in loaded.trainable_weights] == [each.path for each in network.trainable_weights]
+    tf.nest.map_structure(np.testing.assert_array_equal, loaded(features(name)), network(features(name)))
 
 
-def test_the_mean_is_of_the_tokens_that_are_not_padding():
-    words = {name: value for name, value in features().items() if name != "masked_lm_positions"}
-    classifier = bert.classifier(classes=3, pooling="mean", **SMALL)
-    sequence = classifier.get_layer("encoder")(words)["sequence_output"]
-    head = classifier.get_layer("head")
-    expected = tf.reduce_mean(sequence, axis=1) @ head.kernel + head.bias
-    np.testing.assert_allclose(classifier(words), expected, rtol=1e-5, atol=1e-6)
-    padded = {name: tf.pad(value, [[0, 0], [0, 3]]) for name, value in words.items()}
-    np.testing.assert_allclose(classifier(padded), expected, rtol=1e-5, atol=1e-6)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(classifier(words, training=True) ** 2)
-    assert all(gradient is not None for gradient in tape.gradient(loss, classifier.trainable_variables))
+def twins():
+    """Keras' own layers in place of the package's, as export makes them."""
+    made = {}
+
+    def twin(layer, weights=None):
+        if hasattr(layer, "in_keras"):
+            return lambda *arguments: layer.in_keras(twin, *arguments)
+        if id(layer) not in made:
+            made[id(layer)] = layer, type(layer).from_config({**layer.get_config(), "name": f"layer_{len(made)}"})
+        copy = made[id(layer)][1]
+
+        def call(*arguments, **options):
+            outputs = copy(*arguments, **options)
+            copy.set_weights(layer.get_weights() if weights is None else weights)
+            return outputs
+
+        return call
+
+    return twin
+
+
+@pytest.mark.parametrize("name", ["pretrainer", "chooser"])
+def test_keras_own_layers_compute_the_same(name):
+    network, twin = built(name), twins()
+    copy = keras.models.clone_model(
+        network,
+        clone_function=lambda layer: layer,
+        call_function=lambda layer, *arguments, **options: (
+            twin(layer) if hasattr(layer, "in_keras") else layer
+        )(*arguments, **options),
+    )
+    found, expected = copy(features(name)), network(features(name))
+    tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, expected)
+
+
+def test_recomputed_layers_have_the_same_gradients():
+    """With dropout: the masks of the second pass are those of the first."""
+    found = []
+    for recompute in (False, True):
+        network = built("pretrainer", dropout=0.3, attention_dropout=0.3, recompute=recompute)
+        # Another state for each: what counts is that both networks have the same.
+        for place, layer in enumerate(each for each in network._flatten_layers() if isinstance(each, keras.layers.Dropout)):
+            layer.seed_generator.state.assign([place, 0])
+        with tf.GradientTape() as tape:
+            outputs = network(features("pretrainer"), training=True)
+            loss = sum(tf.reduce_sum(each**2) for each in tf.nest.flatten(outputs))
+        found.append([tf.convert_to_tensor(each) for each in tape.gradient(loss, [v.value for v in network.trainable_variables])])
+    for kept, recomputed in zip(*found):
+        np.testing.assert_allclose(recomputed, kept, rtol=1e-5, atol=1e-5)
+
+
+def test_an_unknown_pooling_is_refused():
     with pytest.raises(ValueError, match="model.pooling='maen' is unknown. Did you mean 'mean'"):
-        bert.chooser(choices=2, pooling="maen", **SMALL)
+        bert.chooser(choices=2, pooling="maen", **SIZES)
+
+
+ON_JAX = """
+import keras, numpy as np
+from tests.recorded import networks_bert
+from tfbigbatch.models import bert
+assert keras.backend.backend() == "jax"
+network = bert.pretrainer(**networks_bert.SIZES, recompute=True)
+labels = {"masked_lm": np.ones((3, 4), "int32"), "next_sentence": np.zeros(3, "int32")}
+loss = {name: keras.losses.SparseCategoricalCrossentropy(from_logits=True) for name in labels}
+network.compile(keras.optimizers.Adam(0.01), loss)
+x = networks_bert.features("pretrainer")
+losses = network.fit(x, labels, epochs=3, verbose=0).history["loss"]
+assert losses[-1] < losses[0], losses
+"""
+
+
+def test_it_trains_in_keras_own_fit_on_jax():
+    pytest.importorskip("jax")
+    done = subprocess.run(
+        [sys.executable, "-c", ON_JAX], env={**os.environ, "KERAS_BACKEND": "jax"}, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
