@@ -20,7 +20,6 @@ from tensorflow.python.framework.config import disable_op_determinism
 
 from tests.helpers import covering
 from tfbigbatch import tasks
-from tfbigbatch.errors import MissingExtra
 from tfbigbatch.models import image_models
 from tfbigbatch.optimizers import registry
 from tfbigbatch.training.strategy import choose
@@ -29,17 +28,6 @@ LOGICAL_CPUS = 4
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * LOGICAL_CPUS
 )
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call():
-    """BERT's tests skip where tf-models-official is not installed: there is none for TensorFlow 2.21."""
-    try:
-        return (yield)
-    except MissingExtra as error:
-        if error.package != "tf-models-official":
-            raise
-        pytest.skip(str(error))
 
 
 @pytest.hookimpl(tryfirst=True)

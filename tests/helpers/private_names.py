@@ -55,14 +55,6 @@ CLASSES = {
         "_add_function_recursive _create_op_internal _get_control_flow_context _get_function"
     ),
     "tensorflow.python.framework.ops.EagerTensor": "_id",
-    "official.nlp.modeling.networks.BertEncoderV2": (
-        "_attention_mask_layer _embedding_dropout _embedding_layer _embedding_norm_layer _get_embeddings "
-        "_pooler_layer _position_embedding_layer _transformer_layers _type_embedding_layer"
-    ),
-    "official.nlp.modeling.layers.TransformerEncoderBlock": (
-        "_attention_layer _attention_layer_norm _intermediate_dense _output_dense _output_layer_norm"
-    ),
-    "official.nlp.modeling.layers.PositionEmbedding": "_position_embeddings",
 }
 
 # By module that is not part of the public interface: what is taken from it.

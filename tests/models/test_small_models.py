@@ -1,7 +1,5 @@
 """The small classifiers' published sizes, what every network refuses, and dropout."""
 
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -49,8 +47,8 @@ REFUSED = [
     (resnet.resnet, RESNET, {"recompute": 1}, "model.recompute=1: expected True or False"),
     (resnet.imagenet_resnet, IMAGENET, {"depth": 51}, "depth=51: expected one of 14, 18, 34, 50, 101, 152"),
     (resnet.cifar_resnet, IMAGENET, {"depth": 18}, r"depth=18: expected 6n \+ 2 layers; the nearest are 14 and 20"),
-    (bert.encoder, BERT, {"heads": 3}, "model.heads=3 does not divide model.hidden_units=8"),
-    (bert.encoder, BERT, {"dropout": 1.0}, "model.dropout=1.0"),
+    (bert.Encoder, BERT, {"heads": 3}, "model.heads=3 does not divide model.hidden_units=8"),
+    (bert.Encoder, BERT, {"dropout": 1.0}, "model.dropout=1.0"),
     (sizes.bert_defaults, {}, {"name": "bert_bas"}, "BERT 'bert_bas' is unknown. Did you mean 'bert_base'"),
     (small_classifiers.lenet, MNIST, {"shape": (11, 28)}, "expected images of 12 x 12 or more"),
     (lstm_language_model, LANGUAGE, {"layers": 0}, "layers=0.*expected"),
@@ -82,12 +80,3 @@ def test_dropout_is_in_training_only(build, inputs):
     first = lambda **options: tf.nest.flatten(model(inputs, **options))[0]
     np.testing.assert_array_equal(first(), first())
     assert np.abs(first(training=True) - first(training=True)).max() > 0
-
-
-def test_without_tf_models_official_the_error_names_the_extra(monkeypatch):
-    # As if it were not installed: no finder sees it, and no part of it is imported.
-    for name in [each for each in sys.modules if each.partition(".")[0] == "official"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "meta_path", [])
-    with pytest.raises(ValueError, match=r"pip install 'tfbigbatch\[models\]'\. It needs TensorFlow 2\.20\."):
-        bert.official("official.absent")

@@ -1,4 +1,4 @@
-"""What BERT's networks compute, recorded with tf-models-official's encoder; another way to write them may not change it.
+"""What BERT's networks compute, recorded with tf-models-official's encoder; no other way to write them changes it.
 
     python -m tests.recorded.networks_bert            # compares, and says what differs by how much
     python -m tests.recorded.networks_bert --write    # replaces the recorded numbers

@@ -19,12 +19,10 @@ from tensorflow.python.framework import func_graph
 
 import tfbigbatch
 from tests.helpers import private_names
-from tfbigbatch.models import sizes
 
 PACKAGE = os.path.dirname(tfbigbatch.__file__)
 # Public methods of named tuples and of the operating system.
 PUBLIC = {"_asdict", "_exit", "_replace"}
-OFFICIAL = pytest.mark.skipif(not importlib.util.find_spec("official"), reason="tf-models-official is not installed")
 
 
 def keras3_model():
@@ -42,14 +40,6 @@ def keras2_model():
 def built(optimizer, variable):
     optimizer.build([variable])
     return optimizer
-
-
-def encoder():
-    from tfbigbatch.models import bert
-
-    network = bert.encoder(**{**sizes.bert_defaults("bert_tiny"), "vocabulary_size": 8})
-    network(bert.inputs())
-    return network
 
 
 def random_generator():
@@ -90,9 +80,6 @@ INSTANCES = {
     "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": lambda: tf.function(abs),
     "tensorflow.python.framework.func_graph.FuncGraph": lambda: func_graph.FuncGraph("graph"),
     "tensorflow.python.framework.ops.EagerTensor": lambda: tf.constant(1.0),
-    "official.nlp.modeling.networks.BertEncoderV2": encoder,
-    "official.nlp.modeling.layers.TransformerEncoderBlock": lambda: encoder()._transformer_layers[0],
-    "official.nlp.modeling.layers.PositionEmbedding": lambda: encoder()._position_embedding_layer,
 }
 
 
@@ -113,9 +100,7 @@ def resolve(name):
         return found
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[OFFICIAL] * name.startswith("official")) for name in INSTANCES]
-)
+@pytest.mark.parametrize("name", INSTANCES)
 def test_a_class_has_them(name):
     holder = INSTANCES[name]()
     assert isinstance(holder, resolve(name))

@@ -1,4 +1,4 @@
-"""Loads BERT checkpoints: Google's `bert_model.ckpt`, tf-models-official's, Hugging Face's, and those of our own runs."""
+"""Loads BERT checkpoints: Google's, tf-models-official's, Hugging Face's safetensors, and those of our own runs."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def read(path: str) -> dict[str, np.ndarray]:
 
     Args:
       path: the prefix of a checkpoint of TensorFlow ('.../bert_model.ckpt'), by names as Google's or by objects as
-        tf-models-official's; a safetensors file; a folder with one of them under its usual name; or a run directory, for
-        its newest checkpoint.
+        tf-models-official's; a safetensors file; a folder with one of them under its usual name; or a run directory,
+        for its newest checkpoint.
 
     Returns:
       Dictionary from names such as 'bert/encoder/layer_0/output/dense/kernel' to NumPy arrays.
