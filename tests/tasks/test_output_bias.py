@@ -55,8 +55,8 @@ def of_translation(task):
 def of_masked_words(task):
     network, batches, everything = task.network(), epoch(task), []
     # The output's kernel is the embedding.
-    table = network.get_layer("masked_lm_head").embedding_table
-    table.assign(tf.zeros_like(table))
+    table = network.get_layer("encoder").word_embeddings.embeddings
+    table.assign(np.zeros(table.shape))
     for features, labels, weights in batches:
         # Without the masks; the vocabulary begins with the special tokens.
         rows, slots = np.nonzero(weights["masked_lm"])
