@@ -35,9 +35,7 @@ def gradients_of(network, inputs, labels) -> np.ndarray:
     """The gradients of the summed cross entropy, each label's weighed by its place, in one vector."""
     import tensorflow as tf
 
-    variables = network.trainable_variables
-    if not isinstance(variables[0], tf.Variable):
-        variables = [each.value for each in variables]
+    variables = [each.value for each in network.trainable_variables]
     with tf.GradientTape() as tape:
         logits = tf.nest.flatten(network(inputs, training=True))[0]
         nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -56,8 +54,8 @@ def language_models() -> dict[str, np.ndarray]:
         network = lstm_language_model(**{**LANGUAGE, **options})
         network.set_weights(drawn(each.shape for each in network.get_weights()))
         states = [np.zeros((3, 5), "float32")] * (len(network.inputs) - 1)
-        first, *states = network([text[:, :6], *states])
-        second, *after = network([text[:, 6:12], *states])
+        first, *states = map(np.asarray, network([text[:, :6], *states]))
+        second, *after = map(np.asarray, network([text[:, 6:12], *states]))
         found |= {f"{name}: first": first, f"{name}: second": second, f"{name}: states": np.stack(after)}
         found[f"{name}: gradients"] = gradients_of(network, [text[:, 6:12], *states], text[:, 7:])
     return {name: np.asarray(value) for name, value in found.items()}
