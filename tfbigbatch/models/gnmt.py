@@ -5,34 +5,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import tensorflow as tf
-import tf_keras
+import keras
+from keras import ops
 
-from tfbigbatch.models.beam_search import Hypotheses, beam_search
 from tfbigbatch.models.checks import check_rates, check_recompute, check_sizes
 from tfbigbatch.models.lstm import SequenceLSTM, uniform
-from tfbigbatch.models.rebuilt import RebuiltModel
 from tfbigbatch.models.recompute import Block, in_turn
+
+if TYPE_CHECKING:
+    from tfbigbatch.models.beam_search import Hypotheses
 
 # Index of the first LSTM with a residual connection, in the encoder and in the decoder.
 FIRST_RESIDUAL = 2
+# Of a score that is masked: the least number of float32.
+_LEAST = -3.4028235e38
 
 
 class Memory(NamedTuple):
     """Encoded sentences, as attention reads them."""
 
-    values: tf.Tensor
+    values: Any
     """[n, S, width] of the compute dtype."""
-    keys: tf.Tensor
+    keys: Any
     """[n, S, units] of the compute dtype."""
-    mask: tf.Tensor
+    mask: Any
     """bool [n, S], true for real tokens."""
 
 
-class NormedBahdanau(tf_keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+class NormedBahdanau(keras.layers.Layer):
     """Additive attention with a normalised score vector.
 
         score(query, key) = g * v . tanh(W_q query + W_k key + b) / |v|
@@ -41,7 +45,7 @@ class NormedBahdanau(tf_keras.layers.Layer):
     (arXiv:1602.07868): the `normed_bahdanau` of Luong et al.'s tfnmt, and the attention of MLPerf's GNMT.
     g is initialised with 1 / sqrt(units), b with 0.
 
-    tf_keras.layers.AdditiveAttention has no matrices, g or b. Scores and weights are float32 at every precision.
+    keras.layers.AdditiveAttention has no matrices, g or b. Scores and weights are float32 at every precision.
 
     Args:
       units: width of queries and keys.
@@ -50,21 +54,26 @@ class NormedBahdanau(tf_keras.layers.Layer):
 
     def __init__(self, units: int, *, initial_scale: float = 0.1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.units = units
-        self._initial_v = uniform(initial_scale)
+        self.units, self.initial_scale = units, initial_scale
         self.of_query, self.of_key = (
-            tf_keras.layers.Dense(units, use_bias=False, kernel_initializer=uniform(initial_scale), name=name)
+            keras.layers.Dense(units, use_bias=False, kernel_initializer=uniform(initial_scale), name=name)
             for name in ("query", "key")
         )
 
-    def build(self, input_shape: Any) -> None:
-        self.v = self.add_weight("v", [self.units], initializer=self._initial_v)
-        # Named as in normalisation layers, so that the usual exclusions from decay and trust ratio find them.
-        self.g = self.add_weight("gamma", [], initializer=tf_keras.initializers.Constant(self.units**-0.5))
-        self.b = self.add_weight("bias", [self.units], initializer="zeros")
-        super().build(input_shape)
+    def build(self, query_shape: Sequence[Any], values_shape: Sequence[Any]) -> None:
+        """Makes the variables, which `memory` needs before the first call.
 
-    def memory(self, values: tf.Tensor, lengths: tf.Tensor) -> Memory:
+        Args:
+          query_shape, values_shape: of the queries and of the encoded tokens; their last sizes are known.
+        """
+        self.v = self.add_weight(name="v", shape=[self.units], initializer=uniform(self.initial_scale))
+        # Named as in normalisation layers, so that the usual exclusions from decay and trust ratio find them.
+        self.g = self.add_weight(name="gamma", shape=[], initializer=keras.initializers.Constant(self.units**-0.5))
+        self.b = self.add_weight(name="bias", shape=[self.units], initializer="zeros")
+        self.of_query.build(query_shape)
+        self.of_key.build(values_shape)
+
+    def memory(self, values: Any, lengths: Any) -> Memory:
         """The encoded sentences that `call` attends to.
 
         Args:
@@ -74,15 +83,10 @@ class NormedBahdanau(tf_keras.layers.Layer):
         Returns:
           `Memory`. Its keys include b: added here, it costs one pass over the source instead of one over all pairs.
         """
-        # The scope that Keras opens for `call`: the weights are named by it.
-        with tf.name_scope(self.name):
-            if not self.built:
-                self.build(None)
-            keys = self.of_key(values)
-        mask = tf.sequence_mask(lengths, values.shape[1] or tf.shape(values)[1])
-        return Memory(tf.cast(values, self.compute_dtype), keys + tf.cast(self.b, keys.dtype), mask)
+        keys = self.of_key(values)
+        return Memory(ops.cast(values, self.compute_dtype), keys + ops.cast(self.b, keys.dtype), _real(values, lengths))
 
-    def call(self, query: tf.Tensor, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
+    def call(self, query: Any, memory: Memory) -> tuple[Any, Any]:
         """Attends.
 
         The tanh has n * T * S * units values, which training stores: the largest tensor of a GNMT except for its
@@ -96,17 +100,75 @@ class NormedBahdanau(tf_keras.layers.Layer):
           context, [n, T, width] of the compute dtype, and float32 weights, [n, T, S], which sum to 1 over a
           sentence's real tokens and are 0 on its padding.
         """
-        pairs = tf.tanh(self.of_query(query)[:, :, tf.newaxis] + memory.keys[:, tf.newaxis])
-        v = tf.cast(self.v, tf.float32)
-        direction = tf.cast(self.g, tf.float32) * v * tf.math.rsqrt(tf.reduce_sum(v * v))
+        pairs = ops.tanh(self.of_query(query)[:, :, None] + memory.keys[:, None])
+        v = ops.cast(self.v, "float32")
+        direction = ops.cast(self.g, "float32") * v * ops.rsqrt(ops.sum(v * v))
         # As a product of two matrices: TensorFlow 2.20's own broadcasting one writes past its memory on CPUs.
-        flat = tf.reshape(tf.cast(pairs, tf.float32), [-1, self.units])
-        scores = tf.reshape(tf.matmul(flat, direction[:, tf.newaxis]), tf.shape(pairs)[:3])
-        weights = tf.nn.softmax(tf.where(memory.mask[:, tf.newaxis], scores, scores.dtype.min), axis=-1)
-        return tf.matmul(tf.cast(weights, memory.values.dtype), memory.values), weights
+        flat = ops.reshape(ops.cast(pairs, "float32"), (-1, self.units))
+        scores = ops.reshape(ops.matmul(flat, direction[:, None]), ops.shape(pairs)[:3])
+        return _attended(scores, memory.mask, memory.values)
+
+    def in_keras(self, twin: Callable[..., Any], query: Any, values: Any, lengths: Any) -> Any:
+        """The context of `call` by Keras' own layers, of the arguments of `call` and `memory`."""
+        of_keys = keras.layers.Dense(self.units, name="attention_keys")
+        keys = twin(of_keys, weights=[self.of_key.kernel, self.b])(values)
+        v = ops.convert_to_numpy(self.v)
+        direction = ops.convert_to_numpy(self.g) * v / (v @ v) ** 0.5
+        of_pairs = keras.layers.Dense(1, use_bias=False, dtype="float32", name="attention_scores")
+        pairs = ops.tanh(ops.expand_dims(twin(self.of_query)(query), 2) + ops.expand_dims(keys, 1))
+        scores = ops.squeeze(twin(of_pairs, weights=[direction[:, None]])(pairs), -1)
+        return _attended(scores, _real(values, lengths), values)[0]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "units": self.units, "initial_scale": self.initial_scale}
 
 
-class Encoder(tf_keras.layers.Layer):
+class _Stack(keras.layers.Layer):
+    """What encoder and decoder share; the arguments are those of `gnmt`.
+
+    Args:
+      names: of the LSTMs.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        layers: int,
+        names: Sequence[str],
+        dropout: float = 0.2,
+        initial_scale: float = 0.1,
+        recompute: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        # Recomputation is a way to train, and no part of a saved network.
+        self._config = {"units": units, "layers": layers, "dropout": dropout, "initial_scale": initial_scale}
+        self._recompute = recompute
+        self._all_lstms = [
+            SequenceLSTM(
+                units,
+                return_sequences=True,
+                unit_forget_bias=False,
+                kernel_initializer=uniform(initial_scale),
+                recurrent_initializer=uniform(initial_scale),
+                bias_initializer=uniform(initial_scale),
+                name=name,
+            )
+            for name in names
+        ]
+        self.dropouts = [keras.layers.Dropout(dropout, name=f"dropout_{layer}") for layer in range(layers)]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self._config}
+
+    def _runner(self, training: bool | None) -> Callable[..., Any]:
+        """A function of values and layers, which runs them in turn."""
+        return lambda values, *layers: in_turn(layers, self._recompute)(values, training=training)
+
+
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+class Encoder(_Stack):
     """The encoder of sentences padded at their end; the arguments are those of `gnmt`.
 
     No LSTM is masked. In the forward direction padding follows the real tokens; the backward layer reads each sentence
@@ -114,48 +176,54 @@ class Encoder(tf_keras.layers.Layer):
     masks them.
     """
 
-    def __init__(
-        self, units: int, *, layers: int, dropout: float, initial_scale: float, recompute: bool, name: str
-    ) -> None:
-        super().__init__(name=name)
-        self._recompute = recompute
-        self.forward, self.backward, *self.lstms = [
-            SequenceLSTM(units, initial_scale=initial_scale, name=name)
-            for name in ("forward", "backward", *(f"lstm_{layer}" for layer in range(1, layers)))
-        ]
-        self.dropouts = [tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}") for layer in range(layers)]
+    def __init__(self, units: int, *, layers: int, **options: Any) -> None:
+        names = ["forward", "backward", *(f"lstm_{layer}" for layer in range(1, layers))]
+        super().__init__(units, layers=layers, names=names, **options)
+        self.forward, self.backward, *self.lstms = self._all_lstms
 
-    def call(self, embedded: tf.Tensor, lengths: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+    def build(self, embedded_shape: Sequence[Any], lengths_shape: Any = None) -> None:
+        units = self.forward.units
+        self.forward.build(embedded_shape)
+        self.backward.build(embedded_shape)
+        for width, lstm in zip([2 * units, *[units] * len(self.lstms)], self.lstms):
+            lstm.build((None, None, width))
+
+    def call(self, embedded: Any, lengths: Any, training: bool | None = None) -> Any:
         """From [n, S, width] and int32 lengths [n] to [n, S, units]; with one layer, to [n, S, 2 * units]."""
+        return self._layers_run(embedded, lengths, self._runner(training))
 
-        def run(values: tf.Tensor, *layers: tf_keras.layers.Layer) -> tf.Tensor:
-            return in_turn(layers, self._recompute)(values, training=training)
+    def in_keras(self, twin: Callable[..., Any], embedded: Any, lengths: Any) -> Any:
+        """The outputs of `call` by Keras' own layers."""
+        return self._layers_run(embedded, lengths, _twins_in_turn(twin))
 
-        values = self.dropouts[0](embedded, training=training)
-        reverse = tf.reverse_sequence(values, lengths, seq_axis=1)
-        turned = tf.reverse_sequence(run(reverse, self.backward), lengths, seq_axis=1)
-        values = tf.concat([run(values, self.forward), turned], axis=-1)
+    def _layers_run(self, embedded: Any, lengths: Any, run: Callable[..., Any]) -> Any:
+        values = run(embedded, self.dropouts[0])
+        turned = _turned(run(_turned(values, lengths), self.backward), lengths)
+        values = ops.concatenate([run(values, self.forward), turned], axis=-1)
         for layer, lstm in enumerate(self.lstms, 1):
             outputs = run(values, self.dropouts[layer], lstm)
             values = outputs + values if layer >= FIRST_RESIDUAL else outputs
         return values
 
 
-class Decoder(tf_keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+class Decoder(_Stack):
     """The decoder; the arguments are those of `gnmt`, which also says why attention needs no loop over time."""
 
-    def __init__(
-        self, units: int, *, layers: int, dropout: float, initial_scale: float, recompute: bool, name: str
-    ) -> None:
-        super().__init__(name=name)
-        self._recompute = recompute
-        self.lstms = [SequenceLSTM(units, initial_scale=initial_scale, name=f"lstm_{layer}") for layer in range(layers)]
-        self.dropouts = [tf_keras.layers.Dropout(dropout, name=f"dropout_{layer}") for layer in range(layers)]
+    def __init__(self, units: int, *, layers: int, initial_scale: float = 0.1, **options: Any) -> None:
+        names = [f"lstm_{layer}" for layer in range(layers)]
+        super().__init__(units, layers=layers, names=names, initial_scale=initial_scale, **options)
+        self.lstms = self._all_lstms
         self.attention = NormedBahdanau(units, initial_scale=initial_scale, name="attention")
 
-    def call(
-        self, embedded: tf.Tensor, encoded: tf.Tensor, lengths: tf.Tensor, training: bool | None = None
-    ) -> tf.Tensor:
+    def build(self, embedded_shape: Sequence[Any], encoded_shape: Sequence[Any], lengths_shape: Any = None) -> None:
+        units = self.attention.units
+        self.lstms[0].build(embedded_shape)
+        for lstm in self.lstms[1:]:
+            lstm.build((None, None, units + encoded_shape[-1]))
+        self.attention.build((None, None, units), encoded_shape)
+
+    def call(self, embedded: Any, encoded: Any, lengths: Any, training: bool | None = None) -> Any:
         """All time steps of known targets.
 
         Args:
@@ -166,21 +234,28 @@ class Decoder(tf_keras.layers.Layer):
         Returns:
           [n, T, units].
         """
-        memory = self.attention.memory(encoded, lengths)
+        memory, run = self.attention.memory(encoded, lengths), self._runner(training)
 
-        def all_steps(layer: int, inputs: tf.Tensor) -> tf.Tensor:
-            return in_turn([self.dropouts[layer], self.lstms[layer]], self._recompute)(inputs, training=training)
+        def all_steps(layer: int, inputs: Any) -> Any:
+            return run(inputs, self.dropouts[layer], self.lstms[layer])
 
-        def attend(query: tf.Tensor) -> tf.Tensor:
+        def attend(query: Any) -> Any:
             if not self._recompute:
                 return self.attention(query, memory)[0]
             return Block(self._attend, [self.attention])(query, *memory, training=training)
 
-        return self._layers(embedded, all_steps, attend)
+        return self._layers_run(embedded, all_steps, attend)
 
-    def step(
-        self, embedded: tf.Tensor, state: tuple[Any, ...], memory: Memory
-    ) -> tuple[tf.Tensor, tuple[Any, ...], tf.Tensor]:
+    def in_keras(self, twin: Callable[..., Any], embedded: Any, encoded: Any, lengths: Any) -> Any:
+        """The outputs of `call` by Keras' own layers."""
+        run = _twins_in_turn(twin)
+        return self._layers_run(
+            embedded,
+            lambda layer, inputs: run(inputs, self.dropouts[layer], self.lstms[layer]),
+            lambda query: self.attention.in_keras(twin, query, encoded, lengths),
+        )
+
+    def step(self, embedded: Any, state: tuple[Any, ...], memory: Memory) -> tuple[Any, tuple[Any, ...], Any]:
         """One time step of k hypotheses for each of n sentences, without dropout.
 
         Args:
@@ -191,70 +266,64 @@ class Decoder(tf_keras.layers.Layer):
         Returns:
           [n, k, units], the next state, and the float32 attention weights [n, k, S].
         """
-        after: list[tuple[tf.Tensor, ...]] = []
-        attended: list[tf.Tensor] = []
+        after: list[tuple[Any, ...]] = []
+        attended: list[Any] = []
         hypotheses = embedded.shape[1]
 
-        def one_step(layer: int, inputs: tf.Tensor) -> tf.Tensor:
-            rows = [tf.reshape(value, [-1, value.shape[-1]]) for value in (inputs, *state[layer])]
+        def one_step(layer: int, inputs: Any) -> Any:
+            rows = [ops.reshape(value, (-1, value.shape[-1])) for value in (inputs, *state[layer])]
             stepped = self.lstms[layer].step(rows[0], rows[1:])
-            after.append(tuple(tf.reshape(value, [-1, hypotheses, value.shape[-1]]) for value in stepped))
+            after.append(tuple(ops.reshape(value, (-1, hypotheses, value.shape[-1])) for value in stepped))
             return after[-1][0]
 
-        def attend(query: tf.Tensor) -> tf.Tensor:
+        def attend(query: Any) -> Any:
             context, weights = self.attention(query, memory)
             attended.append(weights)
             return context
 
-        values = self._layers(tf.cast(embedded, self.compute_dtype), one_step, attend)
+        values = self._layers_run(ops.cast(embedded, self.compute_dtype), one_step, attend)
         return values, tuple(after), attended[0]
 
-    def _attend(
-        self, query: tf.Tensor, values: tf.Tensor, keys: tf.Tensor, mask: tf.Tensor, training: bool | None
-    ) -> tf.Tensor:
+    def _attend(self, query: Any, values: Any, keys: Any, mask: Any, training: bool | None) -> Any:
         """The context; `training` is an argument of every block's function."""
         del training
-        context: tf.Tensor = self.attention(query, Memory(values, keys, mask))[0]
-        return context
+        return self.attention(query, Memory(values, keys, mask))[0]
 
-    def _layers(
-        self,
-        values: tf.Tensor,
-        run: Callable[[int, tf.Tensor], tf.Tensor],
-        attend: Callable[[tf.Tensor], tf.Tensor],
-    ) -> tf.Tensor:
+    def _layers_run(self, values: Any, run: Callable[[int, Any], Any], attend: Callable[[Any], Any]) -> Any:
         """The output of the layers, each run by `run(layer, inputs)`, and attention by `attend(query)`."""
         values = run(0, values)
         context = attend(values)
         for layer in range(1, len(self.lstms)):
-            outputs = run(layer, tf.concat([values, context], axis=-1))
+            outputs = run(layer, ops.concatenate([values, context], axis=-1))
             values = outputs + values if layer >= FIRST_RESIDUAL else outputs
         return values
 
 
-@tf_keras.saving.register_keras_serializable(package="tfbigbatch")
-class GNMT(RebuiltModel):
-    """The network that `gnmt` builds; `encode` and `step` run the same weights one token at a time.
+@keras.saving.register_keras_serializable(package="tfbigbatch")
+class GNMT(keras.Model):
+    """The network that `gnmt` builds; `encode` and `step` run the same weights one token at a time."""
 
-    Attributes:
-      embedding, encoder, decoder, classifier: its layers.
-    """
+    @property
+    def embedding(self) -> keras.layers.Embedding:
+        """The layer of the pieces of source and target."""
+        return self.get_layer("embedding")
 
-    def __init__(
-        self,
-        inputs: Any,
-        outputs: Any,
-        *,
-        embedding: tf_keras.layers.Layer,
-        encoder: Encoder,
-        decoder: Decoder,
-        classifier: tf_keras.layers.Layer,
-        arguments: dict[str, Any],
-    ) -> None:
-        super().__init__(inputs, outputs, builder="gnmt", arguments=arguments, name="gnmt")
-        self.embedding, self.encoder, self.decoder, self.classifier = embedding, encoder, decoder, classifier
+    @property
+    def encoder(self) -> Encoder:
+        """The layer of the sources."""
+        return self.get_layer("encoder")
 
-    def encode(self, source_ids: tf.Tensor, source_lengths: tf.Tensor) -> Memory:
+    @property
+    def decoder(self) -> Decoder:
+        """The layer of the targets."""
+        return self.get_layer("decoder")
+
+    @property
+    def classifier(self) -> keras.layers.Dense:
+        """The layer of the logits."""
+        return self.get_layer("classifier")
+
+    def encode(self, source_ids: Any, source_lengths: Any) -> Memory:
         """The encoded sources for `step`, from int32 [n, S], padded at the end, and their lengths, int32 [n]."""
         encoded = self.encoder(self.embedding(source_ids), source_lengths, training=False)
         return self.decoder.attention.memory(encoded, source_lengths)
@@ -263,9 +332,7 @@ class GNMT(RebuiltModel):
         """The state before the first token: each layer's (output, cell), zeros of [sentences, units]."""
         return tuple(lstm.zero_state(sentences) for lstm in self.decoder.lstms)
 
-    def step(
-        self, tokens: tf.Tensor, state: tuple[Any, ...], memory: Memory
-    ) -> tuple[tf.Tensor, tuple[Any, ...], tf.Tensor]:
+    def step(self, tokens: Any, state: tuple[Any, ...], memory: Memory) -> tuple[Any, tuple[Any, ...], Any]:
         """One step of k hypotheses for each of n sentences.
 
         Args:
@@ -278,7 +345,7 @@ class GNMT(RebuiltModel):
           padding.
         """
         values, state, weights = self.decoder.step(self.embedding(tokens), state, memory)
-        return tf.cast(self.classifier(values), tf.float32), state, weights
+        return ops.cast(self.classifier(values), "float32"), state, weights
 
 
 def gnmt(
@@ -333,10 +400,10 @@ def gnmt(
     check_sizes(**sizes)
     check_rates(dropout=dropout)
     check_recompute(recompute)
-    embedding = tf_keras.layers.Embedding(
+    embedding = keras.layers.Embedding(
         vocabulary_size, sizes["embedding_units"], embeddings_initializer=uniform(initial_scale), name="embedding"
     )
-    classifier = tf_keras.layers.Dense(
+    classifier = keras.layers.Dense(
         vocabulary_size,
         kernel_initializer=uniform(initial_scale),
         bias_initializer=uniform(initial_scale),
@@ -345,28 +412,59 @@ def gnmt(
     fields: dict[str, Any] = {"dropout": dropout, "initial_scale": initial_scale}
     encoder = Encoder(hidden_units, layers=encoder_layers, recompute=recompute, name="encoder", **fields)
     decoder = Decoder(hidden_units, layers=decoder_layers, recompute=recompute, name="decoder", **fields)
-    source = tf_keras.Input((source_length,), dtype=tf.int32, name="source_ids")
-    lengths = tf_keras.Input((), dtype=tf.int32, name="source_lengths")
-    target = tf_keras.Input((target_length,), dtype=tf.int32, name="target_ids")
+    source = keras.Input((source_length,), dtype="int32", name="source_ids")
+    lengths = keras.Input((), dtype="int32", name="source_lengths")
+    target = keras.Input((target_length,), dtype="int32", name="target_ids")
     embedded = embedding(source), embedding(target)
     decoded = decoder(embedded[1], encoder(embedded[0], lengths), lengths)
     # The product in the compute dtype, the softmax in float32.
-    logits = tf_keras.layers.Activation("linear", dtype=tf.float32, name="logits")(classifier(decoded))
-    return GNMT(
-        {"source_ids": source, "source_lengths": lengths, "target_ids": target},
-        logits,
-        embedding=embedding,
-        encoder=encoder,
-        decoder=decoder,
-        classifier=classifier,
-        arguments={**sizes, **fields, "source_length": source_length, "target_length": target_length},
-    )
+    logits = keras.layers.Activation("linear", dtype="float32", name="logits")(classifier(decoded))
+    inputs = {"source_ids": source, "source_lengths": lengths, "target_ids": target}
+    return GNMT(inputs, logits, name="gnmt")
+
+
+def _real(values: Any, lengths: Any) -> Any:
+    """The mask of the real tokens of [n, S, width], bool [n, S]."""
+    return _places(values) < ops.expand_dims(lengths, 1)
+
+
+def _places(values: Any) -> Any:
+    """The place of each token in its sentence, int32 [n, S]; also where S is not known."""
+    return ops.cumsum(ops.ones_like(values[:, :, 0], dtype="int32"), axis=1) - 1
+
+
+def _turned(values: Any, lengths: Any) -> Any:
+    """Sentences [n, S, width] in the reverse order of their real tokens; padding stays behind them."""
+    if keras.backend.backend() == "tensorflow" and not isinstance(values, keras.KerasTensor):
+        import tensorflow as tf
+
+        return tf.reverse_sequence(values, lengths, seq_axis=1)
+    places, ends = _places(values), ops.expand_dims(lengths, 1)
+    source = ops.where(places < ends, ends - 1 - places, places)
+    return ops.take_along_axis(values, ops.expand_dims(source, -1), axis=1)
+
+
+def _attended(scores: Any, mask: Any, values: Any) -> tuple[Any, Any]:
+    """The context and the weights of float32 scores [n, T, S]."""
+    weights = ops.softmax(ops.where(ops.expand_dims(mask, 1), scores, _LEAST), axis=-1)
+    return ops.matmul(ops.cast(weights, values.dtype), values), weights
+
+
+def _twins_in_turn(twin: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of values and layers, which runs their counterparts in turn."""
+
+    def run(values: Any, *layers: keras.layers.Layer) -> Any:
+        for layer in layers:
+            values = twin(layer)(values)
+        return values
+
+    return run
 
 
 def translate(
     network: GNMT,
-    source_ids: tf.Tensor,
-    source_lengths: tf.Tensor,
+    source_ids: Any,
+    source_lengths: Any,
     *,
     begin_token: int,
     **search: Any,
@@ -384,10 +482,14 @@ def translate(
     Raises:
       ValueError: a number is out of range.
     """
+    import tensorflow as tf
+
+    from tfbigbatch.models.beam_search import beam_search
+
     memory = network.encode(source_ids, source_lengths)
     n = source_ids.shape[0] or tf.shape(source_ids)[0]
 
-    def step(tokens: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any, tf.Tensor]:
+    def step(tokens: Any, state: Any) -> tuple[Any, Any, Any]:
         return network.step(tokens, state, memory)
 
     return beam_search(step, network.initial_state(n), tf.fill([n], begin_token), source_mask=memory.mask, **search)
