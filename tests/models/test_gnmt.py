@@ -1,9 +1,9 @@
 import types
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests.helpers import networks_in_numpy
 from tfbigbatch.models.gnmt import gnmt, translate
@@ -72,7 +72,9 @@ def test_the_gradients_are_those_of_finite_differences():
         logits = network(inputs, training=True)
         nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=inputs["target_ids"], logits=logits)
         loss = tf.reduce_mean(nats)
-    gradients = [tf.convert_to_tensor(each) for each in tape.gradient(loss, network.trainable_variables)]
+    gradients = [
+        tf.convert_to_tensor(each) for each in tape.gradient(loss, [each.value for each in network.trainable_variables])
+    ]
     random = np.random.RandomState(1)
     before = network.get_weights()
     directions = [random.normal(size=weight.shape).astype(np.float32) for weight in before]
@@ -103,6 +105,35 @@ def test_the_parameters_are_those_of_the_formula():
     assert expected(32_320, 1024, 2) == 160_671_297
 
 
+def test_it_saves_and_loads_as_what_it_is(tmp_path):
+    network = gnmt(**FIELDS, **SHALLOW)
+    network.save(tmp_path / "network.keras")
+    loaded = keras.saving.load_model(tmp_path / "network.keras")
+    assert type(loaded) is type(network) and loaded.decoder.attention.units == 5
+    np.testing.assert_array_equal(loaded(batch()), network(batch()))
+
+
+def test_keras_layers_by_themselves_compute_the_same():
+    """As the export to `.keras` takes them; a name is free for one layer only."""
+    network, made = gnmt(**FIELDS, **SHALLOW), []
+
+    def twin(layer, weights=None):
+        base = next(each for each in type(layer).__mro__ if each.__module__.startswith("keras."))
+        other = base.from_config({**base.get_config(layer), "name": f"layer_{len(made)}"})
+        made.append((other, layer.weights if weights is None else weights))
+        return other
+
+    inputs = {each.name: keras.Input(each.shape[1:], dtype="int32", name=each.name) for each in network.inputs}
+    embedded, lengths = twin(network.embedding), inputs["source_lengths"]
+    encoded = network.encoder.in_keras(twin, embedded(inputs["source_ids"]), lengths)
+    decoded = network.decoder.in_keras(twin, embedded(inputs["target_ids"]), encoded, lengths)
+    model = keras.Model(inputs, twin(network.classifier)(decoded))
+    for layer, weights in made:
+        layer.set_weights([np.asarray(each) for each in weights])
+    assert {type(layer).__module__.split(".")[0] for layer in model.layers} == {"keras"}
+    np.testing.assert_allclose(model(batch()), network(batch()), rtol=1e-4, atol=1e-5)
+
+
 BEGIN, END = 1, 2
 
 
@@ -129,10 +160,12 @@ def reference(network, sources):
     ],
 )
 def test_a_beam_is_the_plain_search_of_the_reference(policy, jit_compile):
-    tf_keras.mixed_precision.set_global_policy(policy)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
     network, sources = gnmt(**FIELDS, **SHALLOW), batch()["source_ids"]
+    keras.config.set_dtype_policy(before)
     # Some sentences end, some do not.
-    network.classifier.kernel.assign(3 * network.classifier.kernel)
+    network.classifier.kernel.assign(3 * network.classifier.kernel.value)
     penalties = {"length_penalty": 0.6, "coverage_penalty": 0.1}
 
     @tf.function(jit_compile=jit_compile)

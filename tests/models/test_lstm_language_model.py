@@ -1,7 +1,7 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests.helpers.networks_in_numpy import cross_entropies
 from tfbigbatch.models.lstm_language_model import lstm_language_model
@@ -22,9 +22,9 @@ def test_windows_with_carried_state_are_one_unbroken_sequence():
     text = tokens(3, 19)
     states, logits = zero_states(3), []
     for start in range(0, 18, 6):
-        out, *states = model([text[:, start : start + 6], *states])
+        out, *states = model([tf.constant(text[:, start : start + 6]), *states])
         logits.append(out)
-    nats = tf_keras.losses.sparse_categorical_crossentropy(text[:, 1:], tf.concat(logits, axis=1), from_logits=True)
+    nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=text[:, 1:], logits=tf.concat(logits, axis=1))
     for row, line in zip(nats.numpy(), text):
         np.testing.assert_allclose(row, cross_entropies(model.get_weights(), line), rtol=1e-5)
 
@@ -47,10 +47,20 @@ def test_xla_compiles_a_training_pass_to_the_same_numbers(unroll):
         with tf.GradientTape() as tape:
             logits, *after = model([tf.constant(text[:, :-1]), *states], training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=text[:, 1:], logits=logits))
-        gradients = tape.gradient(loss, model.trainable_variables)
+        gradients = tape.gradient(loss, [each.value for each in model.trainable_variables])
         return loss, after, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
     states = [tf.random.stateless_normal([4, 5], [seed, 0]) for seed in range(4)]
     plain = tf.function(forward_and_backward)(states)
     fused = tf.function(forward_and_backward, jit_compile=True)(states)
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), plain, fused)
+
+
+def test_keras_own_fit_trains_it_from_zero_states():
+    keras.utils.set_random_seed(0)
+    model = lstm_language_model(**FIELDS, dropout=0.2)
+    model.compile("adam", [keras.losses.SparseCategoricalCrossentropy(from_logits=True), *[None] * 4])
+    text = tokens(32, 7)
+    features = [text[:, :-1], *(np.zeros((32, 5), np.float32) for _ in range(4))]
+    losses = model.fit(features, text[:, 1:], epochs=8, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]

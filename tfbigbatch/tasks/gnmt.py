@@ -22,8 +22,8 @@ from tfbigbatch.tasks.output_bias import ConstantLoss
 from tfbigbatch.tasks.scores import bleu
 
 if TYPE_CHECKING:
+    import keras
     import tensorflow as tf
-    import tf_keras
 
 
 class Gnmt(Task):
@@ -128,14 +128,14 @@ class Gnmt(Task):
     def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
         manifests.require(data_dir, translation_manifest.KIND)
 
-    def network(self) -> tf_keras.Model:
+    def network(self) -> keras.Model:
         """The Keras model, from the pieces of sources and targets to logits."""
         network = self.network_from(self._model, self.network_facts)
         self._output_bias.initialize(network.classifier.bias)
         return network
 
     @classmethod
-    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> keras.Model:
         from tfbigbatch.models import gnmt
 
         # What the loss and the bias take.
@@ -154,18 +154,18 @@ class Gnmt(Task):
             tokens=1.0 if self._model["loss_over"] == "tokens" else self.train.tokens_per_example or 1.0,
         )
 
-    def loss(self) -> tf_keras.losses.Loss:
+    def loss(self) -> keras.losses.Loss:
         from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
 
         return SmoothedTokenCrossEntropy(self._model["label_smoothing"], self._model["loss_over"])
 
-    def metrics(self) -> list[tf_keras.metrics.Metric]:
+    def metrics(self) -> list[keras.metrics.Metric]:
         """Metrics of the references, given as the decoder's inputs."""
         from tfbigbatch.tasks.losses import token_metrics
 
         return token_metrics()
 
-    def predictions(self, network: tf_keras.Model, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    def predictions(self, network: keras.Model, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The pieces of the best translations of `TranslationRecords`: int32 [n, max_decoded], padded with END."""
         import tensorflow as tf
 

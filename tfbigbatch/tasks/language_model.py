@@ -15,7 +15,7 @@ from tfbigbatch.tasks.base import Task, fact
 from tfbigbatch.tasks.output_bias import ConstantLoss
 
 if TYPE_CHECKING:
-    import tf_keras
+    import keras
 
 
 class LSTMLanguageModel(Task):
@@ -73,14 +73,14 @@ class LSTMLanguageModel(Task):
         del data
         manifests.require(data_dir, corpus.KIND)
 
-    def network(self) -> tf_keras.Model:
+    def network(self) -> keras.Model:
         """The Keras model, from tokens and states to logits and states."""
         network = self.network_from(self._model, self.network_facts)
         self._output_bias.initialize(network.get_layer("logits").bias)
         return network
 
     @classmethod
-    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> tf_keras.Model:
+    def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> keras.Model:
         from tfbigbatch.models import lstm_language_model
 
         fields = {name: value for name, value in model.items() if name != "output_bias"}
@@ -92,12 +92,12 @@ class LSTMLanguageModel(Task):
     def constant_loss(self) -> ConstantLoss:
         return ConstantLoss("loss", self._output_bias.counts)
 
-    def loss(self) -> tf_keras.losses.Loss:
+    def loss(self) -> keras.losses.Loss:
         from tfbigbatch.tasks.losses import SmoothedCrossEntropy
 
         return SmoothedCrossEntropy()
 
-    def metrics(self) -> list[tf_keras.metrics.Metric]:
+    def metrics(self) -> list[keras.metrics.Metric]:
         from tfbigbatch.tasks.losses import token_metrics
 
         return token_metrics()
