@@ -14,7 +14,14 @@ from collections.abc import Sequence
 from typing import Any
 
 _MODULES = {
-    "keras": ("tfbigbatch.optimizers.keras3", "tfbigbatch.schedules.keras3", "tfbigbatch.models.image_layers"),
+    "keras": (
+        "tfbigbatch.optimizers.keras3",
+        "tfbigbatch.schedules.keras3",
+        "tfbigbatch.models.bert",
+        "tfbigbatch.models.gnmt",
+        "tfbigbatch.models.image_layers",
+        "tfbigbatch.models.lstm",
+    ),
     "tf_keras": ("tfbigbatch.keras2",),
 }
 # Classes of no Keras, which either can use.
