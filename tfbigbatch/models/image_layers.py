@@ -99,17 +99,20 @@ class LocalResponseNormalization(keras.layers.Layer):
     k, n, alpha, beta = 2.0, 5, 1e-4, 0.75
 
     def call(self, inputs: Any) -> Any:
-        values, reach = keras.ops.cast(inputs, "float32"), self.n // 2
-        if keras.backend.backend() == "tensorflow":
-            import tensorflow as tf
+        if keras.backend.backend() != "tensorflow":
+            return self.in_keras(None, inputs)
+        import tensorflow as tf
 
-            normalized = tf.nn.local_response_normalization(values, reach, self.k, self.alpha, self.beta)
-        else:
-            channels = values.shape[-1]
-            squares = keras.ops.pad(keras.ops.square(values), [(0, 0)] * 3 + [(reach, reach)])
-            near = sum(squares[..., first : first + channels] for first in range(self.n))
-            normalized = values / (self.k + self.alpha * near) ** self.beta
-        return keras.ops.cast(normalized, inputs.dtype)
+        values = tf.cast(inputs, tf.float32)
+        normalized = tf.nn.local_response_normalization(values, self.n // 2, self.k, self.alpha, self.beta)
+        return tf.cast(normalized, inputs.dtype)
+
+    def in_keras(self, twin: Any, inputs: Any) -> Any:
+        """`call` in Keras' own operations; it has no layers within it, which `twin` is for."""
+        values, reach = keras.ops.cast(inputs, "float32"), self.n // 2
+        squares = keras.ops.pad(keras.ops.square(values), [(0, 0)] * 3 + [(reach, reach)])
+        near = sum(squares[..., first : first + values.shape[-1]] for first in range(self.n))
+        return keras.ops.cast(values / (self.k + self.alpha * near) ** self.beta, inputs.dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
