@@ -72,7 +72,7 @@ def test_what_cannot_be_built_is_refused(build, fields, changed, message):
     "build, inputs",
     [
         (lambda: alexnet(**ALEXNET), np.arange(3 * 32 * 32 * 3).reshape(3, 32, 32, 3) % 256),
-        (lambda: lstm_language_model(**LANGUAGE, dropout=0.5), [np.ones((2, 6), np.int32), *[tf.zeros([2, 5])] * 4]),
+        (lambda: lstm_language_model(**LANGUAGE, dropout=0.5), [tf.ones((2, 6), tf.int32), *[tf.zeros([2, 5])] * 4]),
     ],
 )
 def test_dropout_is_in_training_only(build, inputs):

@@ -25,7 +25,7 @@ _INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 _EPSILON = 1e-12
 
 
-@keras.saving.register_keras_serializable("tfbigbatch")
+@keras.saving.register_keras_serializable("tfbigbatch", "BertLayerNorm")
 class LayerNorm(layers.LayerNormalization):
     """Keras' layer normalisation over the last axis, in fewer passes over memory; it computes in float32."""
 
@@ -160,7 +160,7 @@ class TransformerLayer(layers.Layer):
         return {**super().get_config(), **self._own}
 
 
-@keras.saving.register_keras_serializable("tfbigbatch")
+@keras.saving.register_keras_serializable("tfbigbatch", "BertEncoder")
 class Encoder(layers.Layer):
     """BERT's encoder.
 
