@@ -109,12 +109,12 @@ class EvaluationStep:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
         outputs = outputs_of(self._network, x, self._streams, training=False)
         if self._real_examples is None:
-            self._network.compute_metrics(x, y, outputs, sample_weight=weights)
+            self._sums.add_metrics(x, y, outputs, weights)
             return
         y, outputs, weights = self._real_examples(y, outputs, weights)
 
         def update() -> tf.Tensor:
-            self._network.compute_metrics(x, y, outputs, sample_weight=weights)
+            self._sums.add_metrics(x, y, outputs, weights)
             return tf.constant(True)
 
         # A replica may have none, and a mean over no examples would be NaN.

@@ -57,6 +57,10 @@ class MetricSums:
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         self._loss.update_state(loss * tf.cast(replicas, loss.dtype), sample_weight=examples_of(x))
 
+    def add_metrics(self, x: Tensors, y: Tensors, outputs: Tensors, sample_weight: Tensors) -> None:
+        """Updates the metrics with a batch, as Keras' `fit` does; outputs of half precision are float32 to them."""
+        self._network.compute_metrics(x, y, tf.nest.map_structure(_widened, outputs), sample_weight=sample_weight)
+
     def total(self) -> tf.Tensor:
         """float32 [k]: the sums over all replicas."""
         own = [tf.reshape(tf.cast(variable.value, tf.float32), [-1]) for variable in self._variables]
@@ -89,6 +93,11 @@ def examples_of(x: Tensors) -> tf.Tensor:
     return tf.shape(tf.nest.flatten(x)[0])[0]
 
 
+def _widened(output: Any) -> Any:
+    # Some metrics, as top-k accuracies, have no kernel for bfloat16.
+    return tf.cast(output, tf.float32) if output.dtype in (tf.bfloat16, tf.float16) else output
+
+
 def _build(network: Any, batch: Tensors, outputs: Tensors) -> None:
     """Makes the variables of a network's losses and metrics, on made-up batches; checks that they add up."""
     _, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
@@ -117,7 +126,8 @@ def _made_up(y: Tensors, weights: Tensors, outputs: Tensors, draw: np.random.Gen
 
     shapes = [label.shape for label in labels] if len(labels) == len(of_labels) else [()] * len(of_labels)
     predicted = [
-        tf.cast(draw.uniform(0.1, 0.9, shape_of(spec, shape)), spec.dtype) for spec, shape in zip(of_labels, shapes)
+        _widened(tf.cast(draw.uniform(0.1, 0.9, shape_of(spec, shape)), spec.dtype))
+        for spec, shape in zip(of_labels, shapes)
     ]
     return (
         keras.tree.map_structure(lambda spec: tf.zeros(shape_of(spec), spec.dtype), y),

@@ -191,7 +191,7 @@ class TrainingSteps:
             scaled = network.optimizer.scale_loss(loss)
         self._sums.add_loss(loss, x)
         if self._metrics_in_training:
-            network.compute_metrics(x, y, outputs, sample_weight=sample_weight)
+            self._sums.add_metrics(x, y, outputs, sample_weight)
         # An embedding's gradient comes as rows, one for each token: norms are of the sums of those of the same word.
         gradients = [
             tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)

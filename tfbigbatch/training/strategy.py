@@ -94,7 +94,8 @@ def _simulated(name: str, tpu: str | None, replicas: int) -> tuple[tf.distribute
         raise InputError(
             f"simulated_replicas={replicas}: TensorFlow has started in this process with "
             f"{len(tf.config.list_logical_devices('CPU'))} logical CPU(s), and makes no more. Start the run in a "
-            "process of its own; the commands that run several take --processes=2."
+            "process of its own (the commands that run several take --processes=2); a Keras object with variables in "
+            "an experiment file, as a metric, starts TensorFlow too: name it, as 'accuracy'."
         ) from None
     # By the same names as above: all CPUs are one strategy, however they were asked for.
     strategy = _mirrored_strategy(tuple(device.name for device in tf.config.list_logical_devices("CPU")[:replicas]))
