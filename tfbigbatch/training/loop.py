@@ -130,7 +130,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
     )
     stop = Stop(stop_request, checkpoints.save, machine.agree if machine.is_multi_worker else None)
     progress = Progress(plan.total_steps, config.evaluate_on, shows=machine.is_chief)
-    profile = Profile(os.path.join(files.path, "train"), options.profile_steps if machine.is_chief else None)
+    profile = Profile(os.path.join(files.path, "train"), options.profile_steps, records=machine.is_chief)
     step, ended, evaluated = start.step, "", {}
     phase = run_phases.at_step(plan.phases, step - 1)
     evaluator = model.evaluator(options, machine, phase)
@@ -187,7 +187,8 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                 with goodput.timed("input"):
                     batches = iter(phase.training_set(machine.strategy, step, end))
                 steps = model.steps(options, machine, phase, input_wait)
-                rows, pace, interval = TrainingRows(log, phase, step), Pace(user.wants_batches), step
+                rows, interval = TrainingRows(log, phase, step), step
+                pace = Pace(machine.agree(user.wants_batches), machine.is_multi_worker)
                 saved = time.monotonic()
                 while step < end and not ended:
                     # ---- 5. Read and step -------------------------------------------------------

@@ -6,18 +6,21 @@ import time
 
 # A call costs about a millisecond beside its steps; the loop's events, and a request to stop, wait for its end.
 _SECONDS = 0.2
+# Of a cluster: its workers exchange sums at the end of a call, so that all must make as many steps in it.
+_OF_WORKERS = 10
 
 
 class Pace:
     """Chooses as many steps as take about 0.2 seconds, from the speed of the call before; they do not change bits.
 
     Args:
-      one: whether each call has one step, as for someone who wants to see every batch.
+      one: whether each call has one step, as for someone who wants to see every batch; the same on all workers.
+      is_multi_worker: whether other processes take part in the steps.
     """
 
-    def __init__(self, one: bool = False) -> None:
-        self._most = 1
-        self._one = one
+    def __init__(self, one: bool = False, is_multi_worker: bool = False) -> None:
+        self._is_fixed = one or is_multi_worker
+        self._most = _OF_WORKERS if is_multi_worker and not one else 1
         self._began = 0.0
 
     def steps(self, left: float) -> int:
@@ -32,5 +35,6 @@ class Pace:
     def made(self, steps: int) -> None:
         """Called at the end of a call of so many steps."""
         seconds = (time.perf_counter() - self._began) / steps
-        # Growing slowly: the first calls have more to do than steps, and an accelerator returns before it is done.
-        self._most = 1 if self._one else max(1, min(2 * self._most, int(_SECONDS / max(seconds, 1e-6))))
+        if not self._is_fixed:
+            # Growing slowly: the first calls have more to do than steps, and an accelerator returns before it is done.
+            self._most = max(1, min(2 * self._most, int(_SECONDS / max(seconds, 1e-6))))

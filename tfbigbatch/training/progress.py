@@ -78,10 +78,12 @@ class Profile:
     Args:
       directory: where it is written.
       steps: (first, last), or None for no profile.
+      records: False in the workers of a cluster but one, which make the same calls.
     """
 
-    def __init__(self, directory: str, steps: tuple[int, int] | None) -> None:
+    def __init__(self, directory: str, steps: tuple[int, int] | None, records: bool = True) -> None:
         self._directory = directory
+        self._records = records
         self._ends = steps or ()
         self._running = False
 
@@ -91,7 +93,7 @@ class Profile:
 
     def at_step(self, step: int) -> None:
         """Begins or ends the profile where `step` is its first or last one."""
-        if self._ends and not self._running and self._ends[0] <= step < self._ends[1]:
+        if self._records and self._ends and not self._running and self._ends[0] <= step < self._ends[1]:
             tf.profiler.experimental.start(self._directory)
             self._running = True
         elif self._running and step >= self._ends[1]:

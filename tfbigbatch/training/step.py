@@ -145,16 +145,27 @@ class TrainingSteps:
         """
         replica = tf.convert_to_tensor(tf.distribute.get_replica_context().replica_id_in_sync_group)
         gradients = (self._compiled or self._gradients)(batch, step, replica)
-        optimizer = self._network.optimizer
-        if self._step_gradients is not None:
-            own = _unscaled(optimizer, gradients)
-            self._step_gradients.add_update(tf.distribute.get_replica_context().all_reduce("SUM", own))
-        optimizer.apply(_finite_alike(optimizer, gradients), self._network.trainable_variables)
+        optimizer, context = self._network.optimizer, tf.distribute.get_replica_context()
+        # In one order on all workers, which wait for each other in each exchange.
+        before = []
         if self._statistics:
-            values = [tf.convert_to_tensor(variable.value) for variable in self._statistics]
-            means = tf.distribute.get_replica_context().all_reduce("MEAN", values)
-            for variable, mean in zip(self._statistics, means):
-                variable.assign(mean)
+            before = [self._average_statistics(context)]
+        if self._step_gradients is not None:
+            with tf.control_dependencies(before):
+                before = context.all_reduce("SUM", [tf.identity(each) for each in _unscaled(optimizer, gradients)])
+            self._step_gradients.add_update(before)
+        with tf.control_dependencies(before):
+            gradients = [tf.identity(gradient) for gradient in gradients]
+        optimizer.apply(_finite_alike(optimizer, gradients), self._network.trainable_variables)
+
+    def _average_statistics(self, context: tf.distribute.ReplicaContext) -> tf.Tensor:
+        """Gives all replicas the mean of their statistics of batch normalisation, and returns it: one all-reduce."""
+        own = tf.concat([tf.reshape(tf.cast(each.value, tf.float32), [-1]) for each in self._statistics], axis=0)
+        mean = context.all_reduce("MEAN", own)
+        sizes = [int(np.prod(variable.shape)) for variable in self._statistics]
+        for variable, part in zip(self._statistics, tf.split(mean, sizes)):
+            variable.assign(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
+        return mean
 
     def _gradients(self, batch: Tensors, step: tf.Tensor, replica: tf.Tensor) -> list[tf.Tensor]:
         """The mean gradient of a replica's micro-batches; updates the metrics."""
