@@ -2,6 +2,7 @@
 
     python benchmarks/against.py OLD_TREE --pictures=FOLDER --results=against.json
     python benchmarks/against.py OLD_TREE --updates --results=updates.json [--only=muon]
+    python benchmarks/against.py OLD_TREE --steps --results=steps.json [--only=step]
     python benchmarks/against.py                        # the figures of this tree alone
 
 | measure | what is timed |
@@ -19,6 +20,11 @@ replica and on two, which are logical CPUs: `lamb resnet50 2`. Their memory is t
 and all, above what it held before the optimizer's `build`. A measure that --results has is not taken again, so that the
 command can be stopped and called again.
 
+With --steps they are `start`, and for each network of `frameworks/networks.py`, in float32 on one thread: `first`, its
+first step from the building on, in a process for each figure; `step`, a later one, of as many as take a second. Each
+tree builds the networks with its own `frameworks/with_tfbigbatch.py`. Their memory is that of the process at its
+highest, above what it held after the imports. `start_resnet50` is `start` of ImageNet's, with made-up pictures.
+
 A tree is a folder that holds the package `tfbigbatch`, as a checkout does. The first five start a process for each
 figure; the others have a process of each tree that stays. A ratio is old / new within a round, above 1 where this tree
 is faster: by the clock, and of the processors' seconds, which other programs change less.
@@ -28,6 +34,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import importlib
 import itertools
 import math
@@ -36,7 +43,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import harness
@@ -45,7 +52,11 @@ import variables
 _POLL, _LONGEST = 0.005, 300.0  # seconds
 _IMPORT = "import time; start = time.perf_counter(); import tfbigbatch; print(time.perf_counter() - start)"
 _TRAIN = ("-m", "tfbigbatch", "train", "--config=digits/lstm_legw", "--model_dir=run")
+_TRAIN_RESNET = (*_TRAIN[:3], "--config=imagenet/resnet50", "--model_dir=run", "--use_fake_data")
 _EXAMPLES, _BATCHES, _PICTURES = 64, 10, 512
+_SECONDS = 1.0  # of the steps of a turn
+_NETWORKS = ("mnist_lstm_128", "mnist_lstm_8192", "ptb_small_20", "ptb_small_640", "resnet50_16", "bert_4x256_16")
+_NETWORKS += ("gnmt_multi30k_64",)
 _CLASSES = {"lamb": "LAMB", "lars": "LARS", "muon": "Muon", "adamw": "AdamW"}
 
 
@@ -61,12 +72,12 @@ def _run(tree: str, *arguments: str, fails: bool = False) -> str:
     return done.stdout
 
 
-def _start(tree: str) -> float:
+def _start(tree: str, train: Sequence[str] = _TRAIN) -> float:
     """Seconds from the command to the first row of metrics; the run is then ended."""
     fields = ("--config.duration=1000 steps", "--config.log_every=1 steps", "--config.evaluate_every=0 steps")
     with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "wb") as log:
         started, metrics = time.perf_counter(), os.path.join(folder, "run", "metrics.jsonl")
-        command, environment = [sys.executable, *_TRAIN, *fields], {**os.environ, "PYTHONPATH": tree}
+        command, environment = [sys.executable, *train, *fields], {**os.environ, "PYTHONPATH": tree}
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
         try:
             while not os.path.exists(metrics) or not os.path.getsize(metrics):
@@ -87,6 +98,7 @@ _COMMANDS: dict[str, Callable[[str, Any], Any]] = {
     "optimizers": lambda tree, given: _run(tree, "-c", "from tfbigbatch.optimizers import keras2, keras3"),
     "refused": lambda tree, given: _run(tree, *_TRAIN, "--config.no_such_field=1", fails=True),
     "start": lambda tree, given: _start(tree),
+    "start_resnet50": lambda tree, given: _start(tree, (*_TRAIN_RESNET, "--config.batch_size=16")),
     "run": lambda tree, given: _run(tree, *_TRAIN, f"--config.duration={given.duration}"),
 }
 
@@ -147,7 +159,32 @@ def _images(given: Any) -> Callable[[str], harness.Figures]:
     return read
 
 
-_WORKERS = {"save": _saves, "images": _images}
+def _steps(given: Any) -> Callable[[str], harness.Figures]:
+    """Answers any line with the seconds of a step, or of the first one, and the peak of the memory until then."""
+    os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
+    sys.path.insert(0, os.path.join(os.environ["PYTHONPATH"], "benchmarks", "frameworks"))
+    import networks
+    import with_tfbigbatch
+
+    kind, name = given.worker.split()
+    network, memory = networks.NETWORKS[name], harness.memory()
+    # Steps in a call, which the experiment said before 0.3.
+    inner = getattr(network, "inner_steps", 1)
+    if kind == "first":
+        network = dataclasses.replace(network, inner_steps=1) if inner > 1 else network
+        return lambda line: {**harness.timed(lambda: with_tfbigbatch.Step(network).run(1)), "memory": memory()}
+    step = with_tfbigbatch.Step(network)
+    step.run(inner)
+    steps = inner * math.ceil(_SECONDS / harness.timed(lambda: step.run(inner))["seconds"])
+
+    def turn(line: str) -> harness.Figures:
+        found = harness.timed(lambda: step.run(steps))
+        return {**{kind: value / steps for kind, value in found.items()}, "memory": memory()}
+
+    return turn
+
+
+_WORKERS = {"save": _saves, "images": _images, "first": _steps, "step": _steps}
 
 
 @contextlib.contextmanager
@@ -161,11 +198,20 @@ def _contenders(measure: str, trees: dict[str, str], given: Any) -> Iterator[dic
         return
     arguments = [os.path.abspath(__file__), *sys.argv[1:], f"--worker={measure}"]
     backend = "jax" if given.keras == "jax" else "tensorflow"
+
+    def start(tree: str) -> harness.Worker:
+        return harness.Worker(arguments, environment={"PYTHONPATH": tree, "KERAS_BACKEND": backend})
+
+    def once(tree: str) -> harness.Figures:
+        with contextlib.closing(start(tree)) as worker:
+            worker.ask()
+            return worker.ask("turn")
+
+    if measure.startswith("first"):
+        yield {name: lambda tree=tree: once(tree) for name, tree in trees.items()}
+        return
     with contextlib.ExitStack() as stack:
-        workers = {}
-        for name, tree in trees.items():
-            worker = harness.Worker(arguments, environment={"PYTHONPATH": tree, "KERAS_BACKEND": backend})
-            workers[name] = stack.enter_context(contextlib.closing(worker))
+        workers = {name: stack.enter_context(contextlib.closing(start(tree))) for name, tree in trees.items()}
         for worker in workers.values():
             worker.ask()
         yield {name: lambda worker=worker: worker.ask("turn") for name, worker in workers.items()}
@@ -189,6 +235,7 @@ def main() -> None:
     parser.add_argument("old", nargs="?", help="folder of the other tree")
     parser.add_argument("--new", default=harness.ROOT, help="folder of this tree")
     parser.add_argument("--updates", action="store_true", help="measure the updates")
+    parser.add_argument("--steps", action="store_true", help="measure the training steps")
     parser.add_argument("--only", help="measures, or words of theirs, with commas between")
     parser.add_argument("--rounds", type=int, default=5, help="of each measure that starts processes (5)")
     parser.add_argument("--turns", type=int, default=25, help="of those whose processes stay (25)")
@@ -204,8 +251,10 @@ def main() -> None:
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
-        return harness.serve(lambda: _WORKERS.get(given.worker, _updates)(given))
+        return harness.serve(lambda: _WORKERS.get(given.worker.split()[0], _updates)(given))
     measures = [*_COMMANDS, "save", *["images"] * bool(given.pictures)]
+    if given.steps:
+        measures = ["start", "start_resnet50", *map(" ".join, itertools.product(("first", "step"), _NETWORKS))]
     if given.updates:
         replicas = (1,) if given.keras == "jax" else (1, 2)
         measures = ["import", *map(" ".join, itertools.product(_CLASSES, given.variables, map(str, replicas)))]
@@ -220,13 +269,13 @@ def main() -> None:
     for measure in asked:
         if measure in found:
             continue
-        count = given.rounds if measure in _COMMANDS else given.turns
+        count = given.rounds if measure in _COMMANDS or measure.startswith("first") else given.turns
         with _contenders(measure, trees, given) as contenders:
             found[measure] = harness.in_turns(
                 contenders,
                 count,
                 say=lambda line: print(f"{measure}, {line}", file=sys.stderr, flush=True),
-                seconds=given.seconds if given.updates else math.inf,
+                seconds=given.seconds if given.updates or given.steps else math.inf,
             )
         harness.write(given.results, measured=found)
     paired = bool(given.old)
