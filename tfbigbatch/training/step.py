@@ -84,7 +84,8 @@ class TrainingSteps:
         Raises:
           ValueError: the variables of a metric do not add up; or a batch does not divide into the micro-batches.
         """
-        self.build(_spec_of(batches))
+        if self._sums is None:
+            self.build(_spec_of(batches))
         self._calls.append(self._steps(batches, *_scalars(step, n)))
 
     def trace(self, batches: Iterator[Any]) -> int:
