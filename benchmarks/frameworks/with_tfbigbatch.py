@@ -32,7 +32,7 @@ def _language_model(sizes):
         embedding_units=sizes["hidden"],
         layers=sizes["layers"],
     )
-    return network, losses.TokenCrossEntropy()
+    return network, losses.SmoothedCrossEntropy()
 
 
 def _resnet50(sizes):
