@@ -43,7 +43,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import harness
@@ -52,7 +52,17 @@ import variables
 _POLL, _LONGEST = 0.005, 300.0  # seconds
 _IMPORT = "import time; start = time.perf_counter(); import tfbigbatch; print(time.perf_counter() - start)"
 _TRAIN = ("-m", "tfbigbatch", "train", "--config=digits/lstm_legw", "--model_dir=run")
-_TRAIN_RESNET = (*_TRAIN[:3], "--config=imagenet/resnet50", "--model_dir=run", "--use_fake_data")
+_EVENTS = ("duration=1000 steps", "log_every=1 steps", "evaluate_every=0 steps")
+# The command has no made-up pictures.
+_RESNET50 = f"""
+from tfbigbatch import train
+from tfbigbatch.experiments.imagenet import resnet50
+config = resnet50.get_config()
+config.batch_size = 16
+for name, value in (field.split("=") for field in {_EVENTS}):
+    config[name] = value
+train.run(config, model_dir="run", use_fake_data=True)
+"""
 _EXAMPLES, _BATCHES, _PICTURES = 64, 10, 512
 _SECONDS = 1.0  # of the steps of a turn
 _NETWORKS = ("mnist_lstm_128", "mnist_lstm_8192", "ptb_small_20", "ptb_small_640", "resnet50_16", "bert_4x256_16")
@@ -72,12 +82,11 @@ def _run(tree: str, *arguments: str, fails: bool = False) -> str:
     return done.stdout
 
 
-def _start(tree: str, train: Sequence[str] = _TRAIN) -> float:
+def _start(tree: str, *arguments: str) -> float:
     """Seconds from the command to the first row of metrics; the run is then ended."""
-    fields = ("--config.duration=1000 steps", "--config.log_every=1 steps", "--config.evaluate_every=0 steps")
     with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "wb") as log:
         started, metrics = time.perf_counter(), os.path.join(folder, "run", "metrics.jsonl")
-        command, environment = [sys.executable, *train, *fields], {**os.environ, "PYTHONPATH": tree}
+        command, environment = [sys.executable, *arguments], {**os.environ, "PYTHONPATH": tree}
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
         try:
             while not os.path.exists(metrics) or not os.path.getsize(metrics):
@@ -97,8 +106,8 @@ _COMMANDS: dict[str, Callable[[str, Any], Any]] = {
     "import": lambda tree, given: float(_run(tree, "-c", _IMPORT)),
     "optimizers": lambda tree, given: _run(tree, "-c", "from tfbigbatch.optimizers import keras2, keras3"),
     "refused": lambda tree, given: _run(tree, *_TRAIN, "--config.no_such_field=1", fails=True),
-    "start": lambda tree, given: _start(tree),
-    "start_resnet50": lambda tree, given: _start(tree, (*_TRAIN_RESNET, "--config.batch_size=16")),
+    "start": lambda tree, given: _start(tree, *_TRAIN, *(f"--config.{field}" for field in _EVENTS)),
+    "start_resnet50": lambda tree, given: _start(tree, "-c", _RESNET50),
     "run": lambda tree, given: _run(tree, *_TRAIN, f"--config.duration={given.duration}"),
 }
 
