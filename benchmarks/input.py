@@ -15,6 +15,8 @@ from typing import Any
 
 import harness
 
+from tfbigbatch.experiment import recipe
+
 _UNTIMED = 2
 
 
@@ -35,7 +37,7 @@ def training_data(config: str, *, data_dir: str | None, phase: int = 1, override
 
     fields = experiment.load(config)
     experiment.override(fields, overrides)
-    phases = experiment.phases(fields)
+    phases = recipe.phases(fields)
     if phase > len(phases):
         raise InputError(f"--phase={phase}: the run has {len(phases)} phase(s), counted from 1.")
     fields = phases[phase - 1]

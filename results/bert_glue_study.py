@@ -7,8 +7,7 @@ The checkpoint is wikitext.py's, whose vocabulary is in data/wikitext_1k_32. Eit
 rates, each a row.
 """
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 PRETRAINED = "runs/bert_wikitext"
 VOCAB_FILE = "data/wikitext_1k_32/vocab.txt"
@@ -24,8 +23,8 @@ LAMB = {
 TASKS = {"SST-2": (64, "1 epochs", (0.002, 0.004)), "MRPC": (128, "3 epochs", (0.001, 0.002))}
 
 
-def get_study() -> study.Study:
-    table = study.new("GLUE, a BERT of 2 x 64")
+def get_study() -> studies.Study:
+    table = studies.Study("GLUE, a BERT of 2 x 64")
     for task, (max_seq_length, duration, rates) in TASKS.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
             for rate in rates:

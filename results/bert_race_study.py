@@ -8,8 +8,7 @@ set are scored. In 64 pieces little of a passage is left. The checkpoint is wiki
 data/wikitext_4k_64.
 """
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 PRETRAINED = "runs/bert_wikitext_4k"
 VOCAB_FILE = "data/wikitext_4k_64/vocab.txt"
@@ -26,8 +25,8 @@ RATE = 0.002
 TRAINED_ON = {"4,000 questions": (4000, "3 epochs"), "all questions": (0, "1 epochs")}
 
 
-def get_study() -> study.Study:
-    table = study.new("RACE, middle schools, BERT-tiny")
+def get_study() -> studies.Study:
+    table = studies.Study("RACE, middle schools, BERT-tiny")
     for amount, (questions, duration) in TRAINED_ON.items():
         for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
             config = experiment.load("bert/finetune:race")

@@ -8,8 +8,7 @@ The checkpoint is wikitext.py:128's, whose vocabulary is in data/wikitext_1k_128
 rate, the only one that was tried.
 """
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 PRETRAINED = "runs/bert_wikitext_128"
 VOCAB_FILE = "data/wikitext_1k_128/vocab.txt"
@@ -17,8 +16,8 @@ RATE = 0.001
 TRAINED_ARTICLES = 38
 
 
-def get_study() -> study.Study:
-    table = study.new("SQuAD's development articles, 38 and 10, a BERT of 2 x 64")
+def get_study() -> studies.Study:
+    table = studies.Study("SQuAD's development articles, 38 and 10, a BERT of 2 x 64")
     for beginning, checkpoint in (("pretrained", PRETRAINED), ("random", "")):
         config = experiment.load("bert/finetune:squad")
         pretrained = experiment.load("bert/wikitext").model

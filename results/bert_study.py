@@ -18,8 +18,7 @@ import keras
 import tensorflow as tf
 import tf_keras
 
-from tfbigbatch import experiment, optimizers
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, optimizers, studies
 
 SMALL, LARGE = 64, 2048
 SETTINGS = {"weight_decay": 0.01, "global_clipnorm": 1.0}
@@ -121,8 +120,8 @@ optimizers.register("keras3_lamb", _Keras3Lamb)
 optimizers.register("tfm_lamb", _TFModelsLamb)
 
 
-def get_study() -> study.Study:
-    table = study.new("WikiText-2, a BERT of 2 x 64, 12 epochs")
+def get_study() -> studies.Study:
+    table = studies.Study("WikiText-2, a BERT of 2 x 64, 12 epochs")
     for name, rates in RATES.items():
         for rate in rates:
             table.add(f"{name}, {rate}", _config(name, SMALL, rate, WARMUP_EPOCHS, "none"))
@@ -146,4 +145,4 @@ def _config(name, batch_size, rate, warmup_epochs, rule):
         config.log_every = "0.25 epochs"
     tuned_at = batch_size if rule == "none" else SMALL
     recipe = {"tuned_at": tuned_at, "learning_rate": rate, "warmup_epochs": warmup_epochs}
-    return study.scaled(config, batch_size, rule, optimizer=OPTIMIZERS[name], **recipe)
+    return studies.scaled(config, batch_size, rule, optimizer=OPTIMIZERS[name], **recipe)

@@ -11,8 +11,7 @@ Every trial: results/tuning/mnist_*.md.
 
 import functools
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 # The best of three and of four rates at 8,192, with the warm-up there.
 NESTEROV_RATE, ADAMW_RATE, TUNED_WARMUP_EPOCHS = 12.8, 0.016, 2.5
@@ -29,11 +28,11 @@ NESTEROV = {"name": "momentum", "momentum": 0.9, "nesterov": True, "global_clipn
 ADAMW = {"name": "adamw", "weight_decay": 0.01, "global_clipnorm": 1.0}
 
 
-def get_study() -> study.Study:
-    table = study.new("MNIST-LSTM, 25 epochs", baseline="baseline", target=0.98)
+def get_study() -> studies.Study:
+    table = studies.Study("MNIST-LSTM, 25 epochs", baseline="baseline", target=0.98)
     table.add("baseline", _base(128), seeds=(0, 1, 2), tuned="at 128")
     for batch_size, seeds in SEEDS.items():
-        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
+        scaled = functools.partial(studies.scaled, _base(batch_size), batch_size)
         tuned = functools.partial(scaled, "legw", tuned_at=8192, warmup_epochs=TUNED_WARMUP_EPOCHS)
         rows = {
             "naive": (scaled("none"), "not"),

@@ -8,17 +8,16 @@ BLEU on test2016, every 6 epochs; 849 updates at 1,024. The rate and warm-up at 
 results/multi30k_study.py's 12 epochs. Measured, seed 0: results/multi30k_long.json. Some 40 minutes of a CPU core each.
 """
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 
-def get_study() -> study.Study:
-    table = study.new("Multi30k, a small GNMT, 30 epochs", baseline="baseline")
+def get_study() -> studies.Study:
+    table = studies.Study("Multi30k, a small GNMT, 30 epochs", baseline="baseline")
     config = experiment.load("multi30k/gnmt_small_batch")
     config.duration = "30 epochs"
     config.evaluate_every = "6 epochs"
     table.add("baseline", config, tuned="at 64")
-    config = study.scaled(config, 1024, "legw")
+    config = studies.scaled(config, 1024, "legw")
     config.accumulation_steps = 8  # micro-batches of 128, as in results/multi30k_study.py
     config.log_every = "1 epochs"
     table.add("LEGW", config, tuned="at 64")

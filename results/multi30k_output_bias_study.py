@@ -17,8 +17,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 SMALL, LARGE = 64, 1024
 # On a CPU a large batch is slower than its parts: its logits leave the caches.
@@ -39,8 +38,8 @@ METHODS = {
 AT_SMALL = ("Muon", "AdamW")
 
 
-def get_study() -> study.Study:
-    table = study.new("Multi30k, a small GNMT, 12 epochs, with the output bias")
+def get_study() -> studies.Study:
+    table = studies.Study("Multi30k, a small GNMT, 12 epochs, with the output bias")
     for batch_size, name in [(LARGE, name) for name in METHODS] + [(SMALL, name) for name in AT_SMALL]:
         optimizer, rates = METHODS[name]
         config = _config(optimizer, batch_size, 12.0)

@@ -12,8 +12,7 @@ AVX-512.
 
 import functools
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 BATCH_SIZES = (1024, 2048, 256)
 MAIN_BATCH = BATCH_SIZES[0]
@@ -34,13 +33,13 @@ MICRO_BATCH = 128
 SEEDS = (0, 1, 2)
 
 
-def get_study() -> study.Study:
-    table = study.new("Multi30k, a small GNMT, 12 epochs", baseline="baseline")
+def get_study() -> studies.Study:
+    table = studies.Study("Multi30k, a small GNMT, 12 epochs", baseline="baseline")
     adapted = {"optimizer": LAMB, "learning_rate": LAMB_RATE}
     table.add("baseline", _base(64), seeds=SEEDS, tuned="at 64")
-    table.add("LAMB", study.scaled(_base(64), 64, "none", **adapted), tuned="at 64")
+    table.add("LAMB", studies.scaled(_base(64), 64, "none", **adapted), tuned="at 64")
     for batch_size in BATCH_SIZES:
-        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
+        scaled = functools.partial(studies.scaled, _base(batch_size), batch_size)
         rows = {"seeds": SEEDS if batch_size == MAIN_BATCH else SEEDS[:1], "tuned": "at 64"}
         table.add("LEGW", scaled("legw"), **rows)
         table.add("LEGW + LAMB", scaled("legw", **adapted), **rows)

@@ -13,8 +13,7 @@ On a GPU the rows have eight learning rates each:
 run.
 """
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 WARMUP_EPOCHS = 1 / 32  # at batch 20: an epoch at 640
 MOMENTUM = {"name": "momentum", "momentum": 0.9, "global_clipnorm": 0.25}
@@ -33,23 +32,23 @@ OF_FOUR_EPOCHS = {
 }
 
 
-def get_study() -> study.Study:
-    table = study.new("PTB-small, 13 epochs")
-    table.add("LEGW", study.scaled(_base(), 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="at 20")
+def get_study() -> studies.Study:
+    table = studies.Study("PTB-small, 13 epochs")
+    table.add("LEGW", studies.scaled(_base(), 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="at 20")
     adamw = _base()
     adamw.schedule.decay = "linear"
     adamw.schedule.start = "0 epochs"
     adamw.optimizer = {"name": "adamw", "weight_decay": 0.0, "global_clipnorm": 0.25}
     adamw.schedule.learning_rate = 0.0005
-    table.add("LEGW + AdamW", study.scaled(adamw, 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="2 rates at 640")
+    table.add("LEGW + AdamW", studies.scaled(adamw, 640, "legw", warmup_epochs=WARMUP_EPOCHS), tuned="2 rates at 640")
 
-    biased = study.scaled(_base(), 640, "legw", warmup_epochs=WARMUP_EPOCHS)
+    biased = studies.scaled(_base(), 640, "legw", warmup_epochs=WARMUP_EPOCHS)
     biased.model.output_bias = "frequency"
     table.add("LEGW, bias", biased, tuned="at 20")
-    momentum = study.scaled(biased, 640, "legw", learning_rate=2.0, optimizer=MOMENTUM)
+    momentum = studies.scaled(biased, 640, "legw", learning_rate=2.0, optimizer=MOMENTUM)
     table.add("LEGW with momentum, bias", momentum, tuned="not")
     for name, (optimizer, learning_rate) in OF_FOUR_EPOCHS.items():
-        config = study.scaled(biased, 640, "none", learning_rate=learning_rate, warmup_epochs=0.2)
+        config = studies.scaled(biased, 640, "none", learning_rate=learning_rate, warmup_epochs=0.2)
         config.schedule.decay = "linear"
         config.schedule.start = "0 epochs"
         config.optimizer = {"weight_decay": 0.0, "global_clipnorm": 0.25, **optimizer}

@@ -10,21 +10,20 @@ linearly; with four times of it the first epoch at 640 ended at 845.
 
 import functools
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 WARMUP_EPOCHS = 1 / 32  # at batch 20, and so 1 at 640 by LEGW; the linear rule keeps it
 BATCH_SIZES = (80, 320, 640)
 ADAMW = {"name": "adamw", "weight_decay": 0.0, "global_clipnorm": 0.25}
 
 
-def get_study() -> study.Study:
+def get_study() -> studies.Study:
     lamb = experiment.load("ptb/small:lamb")
     adapted = {"optimizer": lamb.optimizer, "learning_rate": lamb.schedule.learning_rate}
-    table = study.new("PTB-small, 4 epochs", baseline="baseline")
-    table.add("baseline", study.scaled(_base(20), 20, "none"), seeds=(0,), tuned="Zaremba et al. 2014")
+    table = studies.Study("PTB-small, 4 epochs", baseline="baseline")
+    table.add("baseline", studies.scaled(_base(20), 20, "none"), seeds=(0,), tuned="Zaremba et al. 2014")
     for batch_size in BATCH_SIZES:
-        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
+        scaled = functools.partial(studies.scaled, _base(batch_size), batch_size)
         table.add("naive", scaled("none"), seeds=(0,), tuned="not")
         table.add("linear", scaled("linear"), seeds=(0,), tuned="at 20")
         table.add("LEGW", scaled("legw"), seeds=(0,), tuned="at 20")
@@ -32,7 +31,7 @@ def get_study() -> study.Study:
     adamw = _base(640)
     adamw.schedule.decay = "linear"
     adamw.schedule.start = "0 epochs"
-    table.add("LEGW + AdamW", study.scaled(adamw, 640, "legw", optimizer=ADAMW, learning_rate=0.0005), tuned="not")
+    table.add("LEGW + AdamW", studies.scaled(adamw, 640, "legw", optimizer=ADAMW, learning_rate=0.0005), tuned="not")
     return table
 
 

@@ -11,8 +11,7 @@ One seed. The rates of naive, linear and LEGW + LARS are the best at 128; LARS, 
 
 import functools
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 BATCH_SIZES = (2048, 4096)
 WARMUP_EPOCHS = 5.0  # of the linear rule: Goyal et al.
@@ -28,11 +27,11 @@ LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
 ADAMW = {"name": "adamw", "weight_decay": 0.05, **NOT_DECAYED}
 
 
-def get_study() -> study.Study:
-    table = study.new("tiny-imagenet, AlexNet-BN, 20 epochs", baseline="baseline")
+def get_study() -> studies.Study:
+    table = studies.Study("tiny-imagenet, AlexNet-BN, 20 epochs", baseline="baseline")
     table.add("baseline", _base(128), seeds=(0,), tuned="at 128")
     for batch_size in BATCH_SIZES:
-        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
+        scaled = functools.partial(studies.scaled, _base(batch_size), batch_size)
         tuned = functools.partial(scaled, "legw", tuned_at=2048, warmup_epochs=TUNED_WARMUP_EPOCHS)
         table.add("naive", scaled("none"), tuned="not")
         table.add("linear", scaled("linear", warmup_epochs=WARMUP_EPOCHS), tuned="at 128")

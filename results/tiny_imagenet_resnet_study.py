@@ -11,8 +11,7 @@ Every trial: results/tuning/tiny_imagenet_resnet.json.
 
 import functools
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 TUNED_AT, SEEDS = 2048, (0, 1, 2)
 WARMUP_EPOCHS = 5.0  # of the linear rule, Goyal et al.; and of the rates tuned at 2,048
@@ -29,11 +28,11 @@ LAMB = {"name": "lamb", "weight_decay": 0.05, **EXCLUDED}
 ADAMW = {"name": "adamw", "weight_decay": 0.05, **NOT_DECAYED}
 
 
-def get_study() -> study.Study:
-    table = study.new("tiny-imagenet, ResNet, 60 epochs", baseline="baseline")
+def get_study() -> studies.Study:
+    table = studies.Study("tiny-imagenet, ResNet, 60 epochs", baseline="baseline")
     table.add("baseline", _base(128), seeds=SEEDS, tuned="at 128")
     for batch_size in (512, TUNED_AT, 4096):
-        scaled = functools.partial(study.scaled, _base(batch_size), batch_size)
+        scaled = functools.partial(studies.scaled, _base(batch_size), batch_size)
         tuned = functools.partial(scaled, "legw", tuned_at=TUNED_AT, warmup_epochs=WARMUP_EPOCHS)
         seeds = SEEDS if batch_size == TUNED_AT else SEEDS[:1]
         table.add("naive", scaled("none"), seeds=seeds, tuned="not")

@@ -9,12 +9,15 @@ import pickle
 
 import pytest
 import tensorflow as tf
+from tfbigbatch.training.train_step import TrainingModel
 
 from tests.conftest import LOGICAL_CPUS
 from tfbigbatch import experiment, studies, tasks, train
+from tfbigbatch.experiment.files import shipped
+from tfbigbatch.experiment.overrides import compared
+from tfbigbatch.experiment.recipe import phases, scaled_recipe, tuned_recipe
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.training.train_step import TrainingModel
 
 ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
 # Study files hold many experiments; tests/studies/test_study.py walks them.
@@ -24,7 +27,7 @@ FILES = sorted(
     if not os.path.basename(path).startswith("study")
 )
 # With their variants: 'bert/lamb:32k'.
-NAMES = experiment.shipped()
+NAMES = shipped()
 
 
 def smokes():
@@ -179,7 +182,7 @@ def test_an_override_that_does_not_fit_is_refused(name, assignment, said):
 
 def peak(config, dataset_size=60_000):
     """The learning rate of a run, as its rule scales it."""
-    return experiment.scaled_recipe(config, experiment.tuned_recipe(config, dataset_size)).learning_rate
+    return scaled_recipe(config, tuned_recipe(config, dataset_size)).learning_rate
 
 
 def test_a_recipe_is_tuned_at_the_batch_size_of_its_file(tmp_path):
@@ -201,7 +204,7 @@ def test_a_recipe_is_tuned_at_the_batch_size_of_its_file(tmp_path):
     for config in (
         overridden,
         experiment.load(str(variant)),
-        *experiment.phases(in_phases),
+        *phases(in_phases),
         studies.scaled(tuned, 1024, "legw"),
     ):
         assert (config.batch_size, config.schedule.batch_size) == (1024, 256) and peak(config) == pytest.approx(0.2)
@@ -217,7 +220,7 @@ def test_a_recipe_made_in_python_is_tuned_at_its_batch_size():
     copied = pickle.loads(pickle.dumps(config))
     copied.batch_size = 64
     assert (copied.schedule.batch_size, config.schedule.batch_size) == (64, 256)
-    for changed in (studies.scaled(config, 1024, "legw"), *experiment.phases(_with_a_phase(config, batch_size=1024))):
+    for changed in (studies.scaled(config, 1024, "legw"), *phases(_with_a_phase(config, batch_size=1024))):
         assert changed.schedule.batch_size == 256 and peak(changed) == pytest.approx(0.2)
     config.schedule.batch_size = 32
     config.batch_size = 128
@@ -268,7 +271,7 @@ def test_experiments_are_found_by_path_and_by_name(tmp_path, monkeypatch):
     by_path = experiment.load(os.path.join(ROOT, "bert", "lamb.py:32k"))
     monkeypatch.chdir(tmp_path)
     for name in ("bert/lamb:32k", "bert/lamb.py:32k", "experiments/bert/lamb.py:32k"):
-        assert experiment.compared(experiment.load(name).to_dict()) == experiment.compared(by_path.to_dict())
+        assert compared(experiment.load(name).to_dict()) == compared(by_path.to_dict())
     # A file of the user's is preferred to the package's; a folder with a colon is no argument.
     for folder in ("bert", "a:b"):
         (tmp_path / folder).mkdir()

@@ -160,8 +160,8 @@ def test_the_optimizers_need_tensorflow_and_keras_only():
         ),
         (
             "from tfbigbatch import experiment, studies; from tfbigbatch.experiment.recipe import check_fields; "
-            "names = experiment.shipped(); [check_fields(experiment.load(name)) for name in names]; "
-            "assert len(names) > 50",
+            "from tfbigbatch.experiment.files import shipped; names = shipped(); "
+            "[check_fields(experiment.load(name)) for name in names]; assert len(names) > 50",
             "tasks.gnmt",
         ),
     ],

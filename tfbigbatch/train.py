@@ -14,12 +14,12 @@ from typing import Any
 
 import ml_collections
 
-from tfbigbatch import experiment
 from tfbigbatch.cluster import tf_config
+from tfbigbatch.experiment.files import callbacks_of, register_task_of
+from tfbigbatch.experiment.quick import MADE_UP_STEPS
 from tfbigbatch.runs import stored_run
 from tfbigbatch.runs.run_directory import writing
 from tfbigbatch.training.options import (
-    MODES,
     Directory,
     Heartbeat,
     RunOptions,
@@ -31,7 +31,7 @@ from tfbigbatch.utils import startup
 from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.startup import StartTimings
 
-__all__ = ["MODES", "run", "run_on_made_up_data"]
+__all__ = ["run"]
 
 
 def run(
@@ -80,7 +80,7 @@ def run(
     init_from, mlperf_log = expanded(init_from), expanded(mlperf_log)
     config = stored_run.config_of(model_dir) if config is None else config
     # In a process that has only the config, as that of a study's run.
-    experiment.register_task_of(config, model_dir)
+    register_task_of(config, model_dir)
     options = RunOptions(
         config=config,
         model_dir=model_dir,
@@ -106,7 +106,7 @@ def run(
         options.timings.mark("config")
         # After the checks; and a user's file may import it for its callbacks.
         startup.import_tensorflow()
-        listed = experiment.callbacks_of(config, model_dir)
+        listed = callbacks_of(config, model_dir)
         options = dataclasses.replace(options, callbacks=[*listed, *callbacks])
         # Here, so that `tfbigbatch train --help` does without TensorFlow.
         from tfbigbatch.training import loop
@@ -135,6 +135,6 @@ def _say_finished(directory: Directory, split: str) -> dict[str, Any]:
 
 def run_on_made_up_data(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) -> dict[str, Any]:
     """Runs a config that `experiment.quick` made small: it trains, evaluates, saves, stops halfway, and resumes."""
-    run(config, model_dir=model_dir, use_fake_data=True, stop_after=experiment.MADE_UP_STEPS // 2, **options)
+    run(config, model_dir=model_dir, use_fake_data=True, stop_after=MADE_UP_STEPS // 2, **options)
     # A start has timings of its own.
     return run(config, model_dir=model_dir, use_fake_data=True, **{**options, "timings": None})

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tfbigbatch import experiment
+from tfbigbatch.experiment.recipe import batch_ramp, scaled_recipe, tuned_recipe
 from tfbigbatch.optimizers import registry
 
 # Rows of losses that are kept of a run.
@@ -45,7 +45,7 @@ class Program:
         config = copy.deepcopy(config)
         config.schedule.learning_rate = 1.0
         dataset_size = task.examples_in_epoch(config.batch_size)
-        recipe = experiment.scaled_recipe(config, experiment.tuned_recipe(config, dataset_size))
+        recipe = scaled_recipe(config, tuned_recipe(config, dataset_size))
         self.stages = _stages(task, config, recipe, dataset_size)
         self.steps = sum(len(stage.rates) for stage in self.stages)
         config.optimizer.update(recipe.optimizer)
@@ -168,7 +168,7 @@ class Program:
 def _stages(task, config, recipe, dataset_size):
     """The stages of a config, by the arithmetic of the trainer."""
     schedule = recipe.schedule(dataset_size, keras="keras3")
-    ramp = experiment.batch_ramp(config, recipe, dataset_size)
+    ramp = batch_ramp(config, recipe, dataset_size)
     if ramp is None:
         return [Stage(config.batch_size, _rates(schedule, recipe.total_steps(dataset_size)))]
     stages = ramp.stages_of_epochs(task.examples_in_epoch) if task.carries_state else ramp.stages(dataset_size)

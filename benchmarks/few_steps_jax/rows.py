@@ -20,7 +20,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import files
 from tfbigbatch.experiments.few_steps import study as few_steps
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch.studies import study as studies
+from tfbigbatch import studies
 from tfbigbatch.utils.files import write_json
 
 NETWORKS = {

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from tfbigbatch import experiment, studies
+from tfbigbatch.studies.study import with_adasum
 
 
 def add_workers(
@@ -36,7 +37,7 @@ def add_workers(
     averaged = studies.scaled(config, config.batch_size * workers, "none")
     averaged.simulated_replicas = 0 if on_one_device else workers
     rows = {"average": averaged, "sum": studies.scaled(averaged, averaged.batch_size, "linear")}
-    rows["Adasum"] = studies.with_adasum(averaged, workers)
+    rows["Adasum"] = with_adasum(averaged, workers)
     for method, factors in (times or {}).items():
         for factor in factors:
             learning_rate = factor * averaged.schedule.learning_rate

@@ -13,8 +13,7 @@ it for one worker, for averaging and for Adasum, have three seeds, as have the w
 
 import adasum_workers
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 WORKERS = 4
 SEEDS = (0, 1, 2)
@@ -34,8 +33,8 @@ OPTIMIZERS = {
 }
 
 
-def get_study() -> study.Study:
-    table = study.new("WikiText-2, BERT-tiny, 4 workers of 8 sequences", target=0.1)
+def get_study() -> studies.Study:
+    table = studies.Study("WikiText-2, BERT-tiny, 4 workers of 8 sequences", target=0.1)
     for name, optimizer in OPTIMIZERS.items():
         for rate in RATES[name]:
             row = f"{name}, {rate}"
@@ -53,7 +52,7 @@ def _one(optimizer, rate):
     base.schedule.warmup_epochs = 0.02
     base.evaluate_every = "0.05 epochs"
     base.checkpoint_every = "0.25 epochs"
-    return study.scaled(base, 8, "none", tuned_at=8, optimizer=optimizer, learning_rate=rate)
+    return studies.scaled(base, 8, "none", tuned_at=8, optimizer=optimizer, learning_rate=rate)
 
 
 def _seeds(row):

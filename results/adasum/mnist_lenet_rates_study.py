@@ -7,8 +7,8 @@ Seed 100, which no table uses. Measured: results/adasum/runs.jsonl.gz. The avera
 best at the highest rate tried, Adasum with momentum and with LAMB at the lowest.
 """
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
+from tfbigbatch.studies.study import with_adasum
 
 WORKERS = 16
 TRIALS = {
@@ -31,15 +31,15 @@ TRIALS = {
 }
 
 
-def get_study() -> study.Study:
-    table = study.new("LeNet-5 on MNIST, 2 epochs: rates for one worker and for 16")
+def get_study() -> studies.Study:
+    table = studies.Study("LeNet-5 on MNIST, 2 epochs: rates for one worker and for 16")
     base = experiment.load("mnist/lenet_small_batch")
     for name, (optimizer, rates_of) in TRIALS.items():
         for method, rates in rates_of.items():
             batch_size = base.batch_size * (1 if method == "one" else WORKERS)
             for rate in rates:
-                config = study.scaled(base, batch_size, "none", optimizer=optimizer, learning_rate=rate)
+                config = studies.scaled(base, batch_size, "none", optimizer=optimizer, learning_rate=rate)
                 if method == "Adasum":
-                    config = study.with_adasum(config, WORKERS)
+                    config = with_adasum(config, WORKERS)
                 table.add(f"{name}, {method}, {rate}", config, seeds=(100,))
     return table

@@ -11,8 +11,8 @@ results/adasum/mnist_lenet.json.
 
 import adasum_workers
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
+from tfbigbatch.studies.study import with_adasum
 
 WORKERS = (4, 16, 32)
 SEEDS = (0, 1, 2)
@@ -30,17 +30,17 @@ TUNED = {
 }
 
 
-def get_study() -> study.Study:
-    table = study.new("LeNet-5 on MNIST, 2 epochs, workers of batch 32", target=0.98)
+def get_study() -> studies.Study:
+    table = studies.Study("LeNet-5 on MNIST, 2 epochs, workers of batch 32", target=0.98)
     base = experiment.load("mnist/lenet_small_batch")
     for name, optimizer in OPTIMIZERS.items():
-        one = study.scaled(base, base.batch_size, "none", optimizer=optimizer, learning_rate=RATES[name])
+        one = studies.scaled(base, base.batch_size, "none", optimizer=optimizer, learning_rate=RATES[name])
         table.add(name, one, seeds=SEEDS, tuned="at 32")
         for workers in WORKERS:
             adasum_workers.add_workers(table, name, one, workers, seeds=SEEDS, tuned="at 32")
         for method, rate in TUNED[name].items():
-            tuned = study.scaled(one, base.batch_size * TUNED_AT, "none", learning_rate=rate)
+            tuned = studies.scaled(one, base.batch_size * TUNED_AT, "none", learning_rate=rate)
             if method == "Adasum":
-                tuned = study.with_adasum(tuned, TUNED_AT)
+                tuned = with_adasum(tuned, TUNED_AT)
             table.add(f"{name}, {method}, tuned", tuned, seeds=SEEDS, tuned="at 512")
     return table

@@ -10,8 +10,7 @@ BEST, the best of it for averaging and for Adasum, have three seeds, as have the
 
 import adasum_workers
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 WORKERS = 8
 SEEDS = (0, 1, 2)
@@ -31,15 +30,15 @@ OPTIMIZERS = {
 }
 
 
-def get_study() -> study.Study:
-    table = study.new("MNIST-LSTM, 2 epochs, 8 workers of batch 128", target=0.95)
+def get_study() -> studies.Study:
+    table = studies.Study("MNIST-LSTM, 2 epochs, 8 workers of batch 128", target=0.95)
     base = experiment.load("mnist/lstm_small_batch")
     base.duration = "2 epochs"
     base.evaluate_every = "0.25 epochs"
     # The graph of eight replicas is made sooner.
     base.model.unroll = False
     for name, (optimizer, rate) in OPTIMIZERS.items():
-        one = study.scaled(base, base.batch_size, "none", optimizer=optimizer, learning_rate=rate)
+        one = studies.scaled(base, base.batch_size, "none", optimizer=optimizer, learning_rate=rate)
         table.add(name, one, seeds=SEEDS, tuned="at 128")
         one.log_every = "1 epochs"
         adasum_workers.add_workers(table, name, one, WORKERS, seeds=_seeds, tuned="at 128", times=TIMES)

@@ -11,8 +11,7 @@ rate.
 
 import adasum_workers
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 WORKERS = 8
 SEEDS = (0, 1, 2)
@@ -40,8 +39,8 @@ OPTIMIZERS = {
 }
 
 
-def get_study() -> study.Study:
-    table = study.new("tiny-imagenet, ResNet, 2 epochs, 8 workers of batch 64", target=0.15)
+def get_study() -> studies.Study:
+    table = studies.Study("tiny-imagenet, ResNet, 2 epochs, 8 workers of batch 64", target=0.15)
     for name, optimizer in OPTIMIZERS.items():
         for rate in RATES[name]:
             row = f"{name}, {rate}"

@@ -12,8 +12,7 @@ the held-out text. All rows have the output bias at the log of frequency, gradie
 
 import copy
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 BATCH_SIZE = 2048
 MICRO_BATCH = 256
@@ -28,8 +27,8 @@ BUDGET = 3
 SEEDS = (0, 1, 2)
 
 
-def get_study() -> study.Study:
-    table = study.new("WikiText-2, a BERT of 2 x 64 with four heads, 6 epochs")
+def get_study() -> studies.Study:
+    table = studies.Study("WikiText-2, a BERT of 2 x 64 with four heads, 6 epochs")
     for name, treatment in ROWS.items():
         config = _config(treatment)
         trial = copy.deepcopy(config)

@@ -13,8 +13,7 @@ clipped at 0.25, 15 steps of warm-up, and a linear decay to 0.
 
 import copy
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 # What was its default when the table was made.
 ADAM = {"beta_2": 0.95}
@@ -50,8 +49,8 @@ ROWS = {
 BUDGET = 3
 
 
-def get_study() -> study.Study:
-    table = study.new("PTB-small, half an epoch at batch 80")
+def get_study() -> studies.Study:
+    table = studies.Study("PTB-small, half an epoch at batch 80")
     for name, (optimizer, rates) in ROWS.items():
         config = _base()
         config.optimizer = {**optimizer, "global_clipnorm": 0.25}

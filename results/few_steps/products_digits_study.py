@@ -10,17 +10,16 @@ of results/ramp/study.py, at one learning rate for both. Five seeds. What a step
 import os
 
 from tfbigbatch import studies
-from tfbigbatch.studies import study
 
 SEEDS = (0, 1, 2, 3, 4)
 # The learning rate of the small batch, which the row scales by the square root.
 VARIANTS = {"digits": 0.01, "bert": 0.0053}
 
 
-def get_study(task: str = "digits") -> study.Study:
-    ramps = study.load(f"{os.path.dirname(os.path.abspath(__file__))}/../ramp/study.py:{task}")
+def get_study(task: str = "digits") -> studies.Study:
+    ramps = studies.load(f"{os.path.dirname(os.path.abspath(__file__))}/../ramp/study.py:{task}")
     [row] = [row for row in ramps.tuned if row.name == "Muon, large"]
-    table = studies.new(f"{ramps.title.partition(':')[0]}: Muon's products")
+    table = studies.Study(f"{ramps.title.partition(':')[0]}: Muon's products")
     for dtype in ("float32", "bfloat16"):
         config = studies.scaled(row.config, row.config.batch_size, "sqrt", learning_rate=VARIANTS[task])
         config.optimizer.newton_schulz = {"product_dtype": dtype}

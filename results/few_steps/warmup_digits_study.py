@@ -18,10 +18,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbigbatch import experiment
+from tfbigbatch import experiment, studies
 from tfbigbatch.experiments.few_steps import study as few_steps
 from tfbigbatch.schedules import durations
-from tfbigbatch.studies import study
 
 BUDGET = 3
 SPREAD = 3.0
@@ -92,9 +91,9 @@ VARIANTS = {
 }
 
 
-def get_study(task: str = "digits") -> study.Study:
+def get_study(task: str = "digits") -> studies.Study:
     application = VARIANTS[task]()
-    table = study.new(f"{application.title}: warm-ups")
+    table = studies.Study(f"{application.title}: warm-ups")
     warmups = {
         "no warm-up": 0.0,
         "the same epochs": application.warmup_epochs,

@@ -19,8 +19,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 EVERY = (1, 8, 32)
 OUTER_LEARNING_RATES = (2, 4)
@@ -105,9 +104,9 @@ VARIANTS = {
 }
 
 
-def get_study(task: str = "digits") -> study.Study:
+def get_study(task: str = "digits") -> studies.Study:
     application = VARIANTS[task]
-    table = study.new(application.title)
+    table = studies.Study(application.title)
     for optimizer, (fields, learning_rate) in application.optimizers.items():
         for name, config in _rows(application, fields, learning_rate).items():
             table.add(f"{optimizer}, {name}", config, seeds=application.seeds)

@@ -23,8 +23,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 SEEDS = (0, 1)
 BUDGET = 3
@@ -113,9 +112,9 @@ VARIANTS = {
 }
 
 
-def get_study(task: str = "bert") -> study.Study:
+def get_study(task: str = "bert") -> studies.Study:
     application = VARIANTS[task]
-    table = study.new(application.title)
+    table = studies.Study(application.title)
     for optimizer in OPTIMIZERS:
         middle = application.rates[optimizer]
         rates = [float(f"{factor * middle:.2g}") for factor in (1 / SPREAD, 1.0, SPREAD)]

@@ -17,8 +17,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 SEEDS = (0, 1, 2)
 BUDGET = 3
@@ -153,9 +152,9 @@ VARIANTS = {
 }
 
 
-def get_study(task: str = "digits") -> study.Study:
+def get_study(task: str = "digits") -> studies.Study:
     application = VARIANTS[task]
-    table = study.new(f"{application.title}: batch ramps")
+    table = studies.Study(f"{application.title}: batch ramps")
     for method, (optimizer, learning_rate) in application.methods.items():
         small = _config(application, optimizer)
         large = copy.deepcopy(small)

@@ -7,8 +7,7 @@
 BLEU on the validation set, seed 0. At 1,024 the warm-up is LEGW's, an epoch. Measured: docs/results/multi30k.md.
 """
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 SETTINGS = {"global_clipnorm": 5.0}
 ADAPTED = {"weight_decay": 0.0, "beta_2": 0.98, **SETTINGS}
@@ -20,17 +19,17 @@ SMALL = {
 NESTEROV_RATES = (0.1, 0.3, 1.0)
 
 
-def get_study() -> study.Study:
-    table = study.new("Multi30k, a small GNMT, 5 epochs: rates")
+def get_study() -> studies.Study:
+    table = studies.Study("Multi30k, a small GNMT, 5 epochs: rates")
     config = experiment.load("multi30k/gnmt_small_batch")
     config.duration = config.evaluate_every = "5 epochs"
     config.evaluate_on = "validation"
     for name, (optimizer, rates) in SMALL.items():
         for rate in rates:
-            table.add(f"{name}, {rate}", study.scaled(config, 64, "none", optimizer=optimizer, learning_rate=rate))
+            table.add(f"{name}, {rate}", studies.scaled(config, 64, "none", optimizer=optimizer, learning_rate=rate))
     config.accumulation_steps = 8  # micro-batches of 128, as in results/multi30k_study.py
     config.log_every = "1 epochs"
     for rate in NESTEROV_RATES:
         recipe = {"tuned_at": 1024, "learning_rate": rate, "warmup_epochs": 1.0}
-        table.add(f"Nesterov, {rate}", study.scaled(config, 1024, "none", optimizer=MOMENTUM, **recipe))
+        table.add(f"Nesterov, {rate}", studies.scaled(config, 1024, "none", optimizer=MOMENTUM, **recipe))
     return table

@@ -8,8 +8,7 @@
 At 2,048 the warm-up is LEGW's, 2.5 epochs. One seed, 0, the table's.
 """
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 LEGW_WARMUP_EPOCHS = 2.5
 EXCLUDED = {"exclude_from_weight_decay": "norm_and_bias", "exclude_from_layer_adaptation": "norm_and_bias"}
@@ -27,15 +26,15 @@ LARGE = {
 }
 
 
-def get_study() -> study.Study:
-    table = study.new("tiny-imagenet, AlexNet-BN, 20 epochs: rates")
+def get_study() -> studies.Study:
+    table = studies.Study("tiny-imagenet, AlexNet-BN, 20 epochs: rates")
     small = experiment.load("tiny_imagenet/alexnet_bn_small_batch")
-    large = study.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=LEGW_WARMUP_EPOCHS)
+    large = studies.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=LEGW_WARMUP_EPOCHS)
     large.log_every = "1 epochs"
     for base, trials in ((small, SMALL), (large, LARGE)):
         for name, (optimizer, rates) in trials.items():
             for rate in rates:
                 rule = base.schedule.rule
-                config = study.scaled(base, base.batch_size, rule, optimizer=optimizer, learning_rate=rate)
+                config = studies.scaled(base, base.batch_size, rule, optimizer=optimizer, learning_rate=rate)
                 table.add(f"{name}, {rate}", config)
     return table

@@ -7,8 +7,7 @@
 At 2,048 the warm-up is an eighth of 20 epochs, a twelfth of 60. Seed 0, one of the table's three.
 """
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 # At 2,048, of 20 and of 60 epochs.
 SHORT_WARMUP_EPOCHS, WARMUP_EPOCHS = 2.5, 5.0
@@ -43,8 +42,8 @@ LARGE_LONG = {
 }
 
 
-def get_study() -> study.Study:
-    table = study.new("tiny-imagenet, ResNet: rates")
+def get_study() -> studies.Study:
+    table = studies.Study("tiny-imagenet, ResNet: rates")
     small = experiment.load("tiny_imagenet/resnet_small_batch")
     small.duration = "20 epochs"
     small.evaluate_every = small.checkpoint_every = "2 epochs"
@@ -57,7 +56,7 @@ def get_study() -> study.Study:
 
 
 def _large(small, warmup_epochs):
-    config = study.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=warmup_epochs)
+    config = studies.scaled(small, 2048, "legw", tuned_at=2048, warmup_epochs=warmup_epochs)
     config.log_every = "1 epochs"
     return config
 
@@ -66,5 +65,5 @@ def _add(table, base, trials, words=""):
     for name, (optimizer, rates) in trials.items():
         for rate in rates:
             rule = base.schedule.rule
-            config = study.scaled(base, base.batch_size, rule, optimizer=optimizer, learning_rate=rate)
+            config = studies.scaled(base, base.batch_size, rule, optimizer=optimizer, learning_rate=rate)
             table.add(f"{name}, {rate}{words}", config)

@@ -14,8 +14,8 @@ docs/why-large-batches-lose-accuracy.md.
 
 import functools
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
+from tfbigbatch.studies.study import with_adasum
 
 SMALL, LARGE, WORKERS = 64, 4096, 16
 SEEDS = (0, 1, 2)
@@ -36,16 +36,16 @@ BEST = {"LARS": 32.0, "LAMB": 0.04, "Nesterov": 0.8, "AdamW": 0.032}
 BEST_CLIP = 1.0
 
 
-def get_study() -> study.Study:
-    table = study.new("LeNet-5 on MNIST, 10 epochs", baseline="small batch", target=0.985)
+def get_study() -> studies.Study:
+    table = studies.Study("LeNet-5 on MNIST, 10 epochs", baseline="small batch", target=0.985)
     base = _base()
     table.add("small batch", base, seeds=SEEDS, tuned="at 32")
     base.log_every = "1 epochs"
-    scaled = functools.partial(study.scaled, base, LARGE)
+    scaled = functools.partial(studies.scaled, base, LARGE)
     table.add("naive", scaled("none"), seeds=SEEDS, tuned="not")
     legw = scaled("legw")
     table.add("LEGW", legw, seeds=SEEDS, tuned="at 32")
-    table.add("Adasum", study.with_adasum(scaled("none"), WORKERS), seeds=SEEDS, tuned="at 32")
+    table.add("Adasum", with_adasum(scaled("none"), WORKERS), seeds=SEEDS, tuned="at 32")
     for name, optimizer in OPTIMIZERS.items():
         tuned = functools.partial(scaled, "none", tuned_at=LARGE, optimizer=optimizer, warmup_epochs=2.0)
         for rate in TRIALS[name]:
@@ -54,7 +54,7 @@ def get_study() -> study.Study:
                 table.add(name, row, seeds=SEEDS, tuned="at 4,096")
             table.add(f"{name}, {rate:g}", row, seeds=(100,), tuned="a trial")
     for clip in CLIPS:
-        clipped = study.scaled(
+        clipped = studies.scaled(
             legw, LARGE, "legw", optimizer={"name": "momentum", "momentum": 0.9, "global_clipnorm": clip}
         )
         if clip == BEST_CLIP:

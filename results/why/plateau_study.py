@@ -18,8 +18,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 LONGER = (2, 4)
 
@@ -119,10 +118,10 @@ VARIANTS = {
 }
 
 
-def get_study(task: str = "ptb") -> study.Study:
+def get_study(task: str = "ptb") -> studies.Study:
     application = VARIANTS[task]
     recipe = next(iter(application.methods))
-    table = study.new(application.title, baseline=f"{recipe}, bias, small batch")
+    table = studies.Study(application.title, baseline=f"{recipe}, bias, small batch")
 
     def add(method: str, suffix: str, batch_size: int, bias: str, times: int = 1) -> None:
         config = _config(application, method, batch_size, bias, times)

@@ -81,7 +81,7 @@ def outcomes(tmp_path_factory):
     (tmp / "file").write_text("text\n")
     (tmp / "bad.py").write_text("\n\n\ndef get_config():\n    raise TypeError('wrong')\n")
     (tmp / "study.py").write_text(
-        "from tfbigbatch import experiment, studies\n\n\ndef get_study():\n    table = studies.new('Digits')\n"
+        "from tfbigbatch import experiment, studies\n\n\ndef get_study():\n    table = studies.Study('Digits')\n"
         "    table.add('LEGW', experiment.load('digits/lstm_legw'))\n    return table\n"
     )
     commands = [[name, arguments.format(tmp=tmp).split()] for name, arguments, _ in REFUSED]

@@ -16,7 +16,7 @@ from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.utils import command
 
 TINY = """
-from tfbigbatch import experiment
+from tfbigbatch import experiment, studies
 
 
 def get_config():
@@ -117,7 +117,7 @@ from tfbigbatch.studies import study
 
 
 def get_study():
-    table = study.new("Digits", baseline="small", target=0.99)
+    table = studies.Study("Digits", baseline="small", target=0.99)
     config = experiment.new("digits_lstm")
     config.model.hidden_units = 4
     config.duration = "1000 steps"

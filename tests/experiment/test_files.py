@@ -6,8 +6,9 @@ import pytest
 
 from tfbigbatch import experiment, studies, tasks
 from tfbigbatch.experiment import files
+from tfbigbatch.experiment.files import callbacks_of, copy_of, register_task_of
+from tfbigbatch.experiment.overrides import differences
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import _key
 
 FILE = """
@@ -57,27 +58,27 @@ def test_a_file_is_executed_where_this_user_trained_the_run_with_it(file, run, m
     # What was not executed is not recorded.
     files.record(config, run)
     with pytest.raises(ValueError, match=REFUSED):
-        experiment.register_task_of(config, run)
+        register_task_of(config, run)
     experiment.load(path)
     files.record(config, run)
     forgotten(name)
     # Not for another run, nor without one, nor for another user.
     for other in (f"{run}/..", None):
         with pytest.raises(ValueError, match=REFUSED):
-            experiment.register_task_of(config, other)
+            register_task_of(config, other)
     with monkeypatch.context() as other:
         other.setattr("os.getuid", lambda: 12345)
         with pytest.raises(ValueError, match=REFUSED):
-            experiment.register_task_of(config, run)
-    assert name not in tasks.registered()
-    experiment.register_task_of(config, run)
-    assert name in tasks.registered()
+            register_task_of(config, run)
+    assert name not in tasks.names()
+    register_task_of(config, run)
+    assert name in tasks.names()
 
 
 def test_neither_a_file_beside_a_run_nor_its_copy_is_executed_unnamed(file, run, monkeypatch):
     path, name = file
     config = experiment.load(path).to_dict()
-    copies = experiment.copy_of(config)
+    copies = copy_of(config)
     assert copies == {"experiment.py": FILE.format(name=name).encode()}
     copy, beside = (os.path.join(folder, "experiment.py") for folder in (run, os.path.dirname(run)))
     for each in (copy, beside):
@@ -88,17 +89,17 @@ def test_neither_a_file_beside_a_run_nor_its_copy_is_executed_unnamed(file, run,
     forgotten(name)
     for named in (path, copy, beside, "experiment.py", "one/../experiment.py", ""):
         with pytest.raises(ValueError, match=REFUSED):
-            experiment.register_task_of({**config, "experiment": named}, run)
+            register_task_of({**config, "experiment": named}, run)
         with pytest.raises(ValueError, match=REFUSED):
-            experiment.callbacks_of({**config, "experiment": named}, run)
-    assert name not in tasks.registered()
+            callbacks_of({**config, "experiment": named}, run)
+    assert name not in tasks.names()
     # Named, it is; a record of a file in the run directory would be of what came with it.
     experiment.execute(copy)
     files.record({**config, "experiment": copy}, run)
-    assert experiment.callbacks_of(config, run) == []
+    assert callbacks_of(config, run) == []
     forgotten(name)
     with pytest.raises(ValueError, match=REFUSED):
-        experiment.register_task_of({**config, "experiment": copy}, run)
+        register_task_of({**config, "experiment": copy}, run)
 
 
 def test_a_file_that_was_named_stands_for_one_of_its_name(file, run, tmp_path):
@@ -107,15 +108,15 @@ def test_a_file_that_was_named_stands_for_one_of_its_name(file, run, tmp_path):
     forgotten(name)
     experiment.execute(path)
     tasks._registered.pop(name)
-    experiment.register_task_of({**config, "experiment": "/elsewhere/mine.py"}, run)
-    assert name in tasks.registered()
+    register_task_of({**config, "experiment": "/elsewhere/mine.py"}, run)
+    assert name in tasks.names()
 
 
 def test_configs_that_differ_in_their_file_alone_are_equal(file, tmp_path):
     config = experiment.load(file[0])
     other = config.copy_and_resolve_references()
     other.experiment = "/elsewhere/mine.py"
-    assert experiment.differences(config.to_dict(), other.to_dict()) == []
+    assert differences(config.to_dict(), other.to_dict()) == []
     assert _key(config.to_dict()) == _key(other.to_dict())
     directory = RunDirectory(str(tmp_path / "run"))
     directory.open(config.to_dict(), [])
@@ -127,12 +128,11 @@ def test_a_study_remembers_its_own_file_where_a_config_has_none(tmp_path):
     path.write_text(
         "from tfbigbatch import experiment, studies\n"
         "def get_study():\n"
-        "    table = studies.new('digits')\n"
+        "    table = studies.Study('digits')\n"
         "    table.add('new', experiment.new('digits_lstm'))\n"
         "    table.add('shipped', experiment.load('digits/lstm_legw'))\n"
         "    return table\n"
     )
-    assert studies.study is study
-    new, shipped = study.load(str(path)).entries
+    new, shipped = studies.load(str(path)).entries
     assert new.config.experiment == str(path)
     assert shipped.config.experiment.endswith("experiments/digits/lstm_legw.py")

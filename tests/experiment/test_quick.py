@@ -6,7 +6,7 @@ from tests.helpers.datasets import image_sets
 from tests.helpers.preloaded import tfbigbatch
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.recipe import check_fields, check_plan
+from tfbigbatch.experiment.recipe import check_fields, check_plan, tuned_recipe
 
 NAMES = [
     "imagenet/resnet50_lars:32k",
@@ -27,7 +27,7 @@ def test_any_experiment_becomes_a_few_steps_of_a_small_batch(name, data_dir, ste
     check_fields(config)
     check_plan(config)
     # The schedule can be built: warm-up, boundaries and decay lie within the run.
-    recipe = experiment.tuned_recipe(config, 1000)
+    recipe = tuned_recipe(config, 1000)
     assert recipe.warmup_steps(1000) <= 2
     recipe.schedule(1000, keras="tf_keras")
 

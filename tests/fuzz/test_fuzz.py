@@ -32,7 +32,7 @@ from tests.helpers.datasets import bert_sets, image_sets, made_images, made_squa
 from tests.helpers.networks_in_numpy import made_arrays
 from tests.models import test_bert_checkpoints as bert_files
 from tests.training.test_checkpoints import trained
-from tfbigbatch import experiment, train
+from tfbigbatch import experiment, studies, train
 from tfbigbatch.callbacks import snapshots
 from tfbigbatch.cli.tpu import plan
 from tfbigbatch.data import tokenizer as wordpieces
@@ -54,6 +54,7 @@ from tfbigbatch.data.translation import vocabulary as pieces
 from tfbigbatch.data.translation.dataset import TranslationRecords
 from tfbigbatch.data.translation.prepare import Options as TranslationOptions
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.overrides import flat
 from tfbigbatch.experiment.recipe import check_fields
 from tfbigbatch.export.run import class_names
 from tfbigbatch.models import bert_checkpoints
@@ -61,7 +62,6 @@ from tfbigbatch.reports import critical_batch_report, html, losses
 from tfbigbatch.reports.report import Report
 from tfbigbatch.runs import goodput, initial_weights, metrics_log, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.tasks.scores import squad as squad_scores
 from tfbigbatch.training.checkpoints import Checkpoints
@@ -581,12 +581,11 @@ def read_squad_predictions(folder, choices):
 # ---- Experiments and studies -----------------------------------------------------------------------
 
 STUDY = """
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 
 def get_study():
-    made = study.new('Digits')
+    made = studies.Study('Digits')
     made.add('a', experiment.new('digits_lstm'), seeds=(0, 1))
     return made
 """
@@ -603,7 +602,7 @@ def load_experiments(folder, choices):
     # A module is known by its path.
     folder = folder.rename(folder.parent / f"experiments_{choices.random()}")
     experiment.load(str(folder / "lstm_legw.py"))
-    study.load(str(folder / "study.py"))
+    studies.load(str(folder / "study.py"))
 
 
 def write_json(path, content):
@@ -809,7 +808,7 @@ def test_odd_values_of_fields(tmp_path):
     def case(choices):
         config = experiment.new("digits_lstm")
         # A very large network is not refused: it runs out of memory.
-        names = [name for name in experiment.flat(config.to_dict()) if not name.endswith("hidden_units")]
+        names = [name for name in flat(config.to_dict()) if not name.endswith("hidden_units")]
         for _ in range(choices.randint(1, 3)):
             experiment.override(config, [f"{choices.choice(names)}={choices.choice(TEXTS)}"])
         check_fields(config)

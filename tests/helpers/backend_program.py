@@ -13,6 +13,8 @@ import numpy as np
 
 import tfbigbatch
 from tfbigbatch.optimizers import keras3
+from tfbigbatch.optimizers.rule import AccumulationSchedule
+from tfbigbatch.schedules.classes import in_phases
 
 BATCH = 16
 # Beside other libraries.
@@ -33,7 +35,7 @@ OPTIMIZERS = {
     "shampoo by newton": lambda: keras3.Shampoo(0.02, graft="lamb", root={"method": "newton"}, vectors="adam"),
     "adamw": lambda: keras3.AdamW(0.01, clipnorm=0.5, amsgrad=True),
     "accumulated": lambda: keras3.LAMB(0.02, accumulation_steps=2, global_clipnorm=0.1),
-    "growing": lambda: keras3.Muon(0.02, accumulation_steps=tfbigbatch.optimizers.AccumulationSchedule([1, 3], [2, 1])),
+    "growing": lambda: keras3.Muon(0.02, accumulation_steps=AccumulationSchedule([1, 3], [2, 1])),
     "averaged": lambda: keras3.LAMB(0.02, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3),
 }
 # Of these, the ones for the test of saved files.
@@ -45,7 +47,7 @@ def scheduled():
     recipe = tfbigbatch.Recipe(batch_size=4, learning_rate=0.01, warmup_epochs=0.5, epochs=4, decay="cosine")
     first = recipe.at(BATCH, "legw").schedule(64, keras="keras3")
     second = tfbigbatch.schedules.build(0.01, warmup_steps=2, total_steps=4, keras="keras3")
-    return tfbigbatch.schedules.in_phases([first, second], [4, 4], keras="keras3")
+    return in_phases([first, second], [4, 4], keras="keras3")
 
 
 def data():

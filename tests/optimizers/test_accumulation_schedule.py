@@ -7,7 +7,8 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, assert_same_weights, both_versions, make
 from tfbigbatch import BatchRamp, Recipe
-from tfbigbatch.optimizers import AccumulationSchedule, registry
+from tfbigbatch.optimizers import registry
+from tfbigbatch.optimizers.rule import AccumulationSchedule
 
 SIZE, MICRO = 96, 8
 RAMP = BatchRamp(
@@ -110,7 +111,7 @@ def test_a_whole_ramp_is_that_of_the_concatenated_batches_wherever_it_runs(keras
         ),
         (
             lambda: registry.get("adamw", accumulation_steps=SCHEDULE),
-            r"takes no argument 'accumulation_steps'. LARS, LAMB, Muon, Shampoo and tfbigbatch.optimizers.AdamW",
+            r"takes no argument 'accumulation_steps'. LARS, LAMB, Muon, Shampoo and tfbigbatch.AdamW",
         ),
     ],
 )

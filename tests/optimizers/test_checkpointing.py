@@ -19,7 +19,7 @@ from tests.helpers.keras_versions import (
     variables,
 )
 from tfbigbatch.keras2 import restore_from_saved_model
-from tfbigbatch.optimizers import AccumulationSchedule
+from tfbigbatch.optimizers.rule import AccumulationSchedule
 
 # Without the second that tracing takes: states are the same.
 fitted = functools.partial(keras_versions.fitted, run_eagerly=True)

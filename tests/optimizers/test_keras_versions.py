@@ -9,7 +9,7 @@ from tests.helpers import preloaded
 from tests.helpers.keras_versions import KERAS, applied, both_versions, fitted, make, small_model, variables
 from tests.helpers.keras_versions import OPTIMIZERS as CLASSES
 from tests.helpers.optimizers_in_numpy import lamb_run, lars_run
-from tfbigbatch.optimizers import AccumulationSchedule
+from tfbigbatch.optimizers.rule import AccumulationSchedule
 
 OPTIMIZERS = [
     ("LARS", {"learning_rate": 0.5, "weight_decay": 0.01, "eeta": 0.05}),

@@ -15,6 +15,7 @@ from tests.helpers.keras_versions import (
     variables,
 )
 from tfbigbatch import optimizers
+from tfbigbatch.optimizers import registry
 
 ARGUMENTS = {
     "adamw": {"learning_rate": 0.05},
@@ -26,7 +27,7 @@ ARGUMENTS = {
 }
 OURS = ("lamb", "lars", "muon", "shampoo")
 
-every_optimizer = pytest.mark.parametrize("name", optimizers.names())
+every_optimizer = pytest.mark.parametrize("name", registry.names())
 each_of_ours = pytest.mark.parametrize("name", OURS)
 
 
@@ -44,7 +45,7 @@ def test_every_optimizer_of_a_keras_is_registered(keras_version):
     }
     sharded = {"adamw": {"shard_updates": True}}
     assert ours == {type(get(keras_version, name, **sharded.get(name, {}))) for name in (*OURS, "adamw")}
-    assert set(ARGUMENTS) == set(optimizers.names())
+    assert set(ARGUMENTS) == set(registry.names())
 
 
 @both_versions
@@ -92,7 +93,7 @@ def test_extreme_gradients_and_weights(keras_version, name, compiled):
 
 # Optimizer, where it runs, and options beside a clipped step with decay.
 WAYS = [
-    (name, way, {"global_clipnorm": 0.1}) for way in ("xla", "2 replicas", "4 replicas") for name in optimizers.names()
+    (name, way, {"global_clipnorm": 0.1}) for way in ("xla", "2 replicas", "4 replicas") for name in registry.names()
 ] + [
     ("lars", "2 replicas", {"clipnorm": 0.05}),
     ("lamb", "2 replicas", {"clipvalue": 0.01, "use_ema": True, "ema_overwrite_frequency": 3}),
@@ -139,7 +140,7 @@ def test_an_optimizer_of_the_users_own_has_a_name():
 
     optimizers.register("mine", Mine)
     optimizers.register("nesterov", nesterov)
-    assert optimizers.names() == ["adamw", "lamb", "lars", "mine", "momentum", "muon", "nesterov", "shampoo"]
+    assert registry.names() == ["adamw", "lamb", "lars", "mine", "momentum", "muon", "nesterov", "shampoo"]
     assert isinstance(optimizers.get("mine", keras="tf_keras", momentum=0.5, global_clipnorm=1.0), Mine)
     assert optimizers.get("nesterov", keras="tf_keras", learning_rate=0.1).nesterov
     with pytest.raises(ValueError, match="no argument 'momentun'. Did you mean 'momentum'"):

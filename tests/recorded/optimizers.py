@@ -149,13 +149,13 @@ def cases(setting: str) -> dict[str, tuple[str, dict, tuple[str, dict] | None]]:
 
 def weights_after(setting: str, case: tuple[str, dict, tuple[str, dict] | None]) -> np.ndarray:
     """All weights in one float32 vector after STEPS micro-batches, at a learning rate that changes."""
-    from tfbigbatch import optimizers
+    from tfbigbatch.optimizers.rule import AccumulationSchedule
 
     name, arguments, wrapper = case
     keras_name, replicas = SETTINGS[setting]
     arguments = dict(arguments)
     if isinstance(arguments.get("accumulation_steps"), tuple):
-        arguments["accumulation_steps"] = optimizers.AccumulationSchedule(*arguments["accumulation_steps"])
+        arguments["accumulation_steps"] = AccumulationSchedule(*arguments["accumulation_steps"])
     if keras_name == "tf_keras":
         import tf_keras as keras
 

@@ -3,15 +3,14 @@ import json
 import pytest
 
 from tests.helpers import made_runs
-from tfbigbatch import experiment
+from tfbigbatch import experiment, studies
 from tfbigbatch.reports.report import Report
-from tfbigbatch.studies import study
 
 
 @pytest.fixture
 def made_study(tmp_path):
     """A study under way: a baseline, a method at two batches, one that collapsed, one running, one not begun."""
-    made = study.new("Digits", baseline="baseline", target=0.9)
+    made = studies.Study("Digits", baseline="baseline", target=0.9)
     config = experiment.new("digits_lstm")
     made.add("baseline", config, seeds=(0, 1))
     for batch_size in (512, 1024):

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from tfbigbatch.optimizers import registry
 from tfbigbatch.optimizers.declared import Group
-from tfbigbatch.scaling import MOMENTS, Recipe, moments
+from tfbigbatch.scaling import moments
+from tfbigbatch.scaling.moments import MOMENTS
+from tfbigbatch.scaling.recipe import Recipe
 
 decimal.getcontext().prec = 60
 JUST_UNDER_1 = math.nextafter(1.0, 0.0)

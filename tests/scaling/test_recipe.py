@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.keras_versions import KERAS, both_versions
-from tfbigbatch.scaling import Recipe
+from tfbigbatch.scaling.recipe import Recipe
 
 BASE = Recipe(batch_size=32, learning_rate=0.1, warmup_epochs=0.3125)
 

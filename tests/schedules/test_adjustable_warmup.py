@@ -7,7 +7,8 @@ import tf_keras
 from tests.helpers.keras_versions import KERAS, both_versions
 from tests.schedules.test_schedules import made, rates
 from tfbigbatch import keras2, schedules
-from tfbigbatch.scaling import make_adjustable
+from tfbigbatch.scaling.date import make_adjustable
+from tfbigbatch.schedules.by_name import DECAYS
 
 ADJUSTABLE = {"tf_keras": keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
 PEAK, WARMUP, DECAY = 0.4, 10, 100
@@ -26,7 +27,7 @@ def test_the_formula(keras_version, gain):
     np.testing.assert_allclose(rates(schedule, steps), np.minimum(PEAK * steps / WARMUP, gain * after), atol=1e-7)
 
 
-@pytest.mark.parametrize("decay", schedules.DECAYS)
+@pytest.mark.parametrize("decay", DECAYS)
 def test_a_gain_of_one_is_the_plan_of_each_decay(decay):
     """Bit by bit, compiled or not."""
     plan = made(decay)

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS, both_versions
 from tfbigbatch import schedules
-from tfbigbatch.schedules import DECAYS
+from tfbigbatch.schedules.by_name import DECAYS
+from tfbigbatch.schedules.classes import in_phases
 
 # Each decay by a formula of its own, from the update t, for a peak of 0.4, 10 updates of warm-up and 110 in all.
 PEAK, WARMUP, TOTAL = 0.4, 10, 110
@@ -121,7 +122,7 @@ def three(keras_version):
         schedules.build(0.1, warmup_steps=4, total_steps=5, keras=keras_version),
         schedules.build(1.0, warmup_steps=0, total_steps=10, decay="polynomial", power=0.5, keras=keras_version),
     ]
-    return parts, schedules.in_phases(parts, [6, 5, 10], keras=keras_version)
+    return parts, in_phases(parts, [6, 5, 10], keras=keras_version)
 
 
 @both_versions
@@ -139,4 +140,4 @@ def test_phases_that_do_not_fit_are_refused():
         (6, "steps=6 is not a sequence"),
     ):
         with pytest.raises(ValueError, match=message):
-            schedules.in_phases(parts, steps, keras="tf_keras")
+            in_phases(parts, steps, keras="tf_keras")

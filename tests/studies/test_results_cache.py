@@ -8,9 +8,8 @@ import pytest
 
 from tests.helpers import made_runs
 from tests.helpers.preloaded import ROOT
-from tfbigbatch import experiment
+from tfbigbatch import experiment, studies
 from tfbigbatch.runs.run_directory import RunDirectory, read_json
-from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import ResultsCache
 
 RESULTS = os.path.join(ROOT, "results")
@@ -70,7 +69,7 @@ def test_a_run_of_before_a_field_came_is_still_the_same_run(tmp_path):
 def test_the_committed_runs_are_those_of_the_studies_beside_them(tmp_path, name):
     """A default that changes what a run does would make each of them another run."""
     kept = ResultsCache(os.path.join(RESULTS, os.path.dirname(name), "runs.jsonl.gz"))
-    for entry in study.load(os.path.join(RESULTS, f"{name}_study.py")).entries:
+    for entry in studies.load(os.path.join(RESULTS, f"{name}_study.py")).entries:
         for seed in entry.seeds:
             directory = entry.directory(str(tmp_path), seed)
             assert kept.restore(directory, entry.config_at(seed).to_dict()), f"{entry.name}, seed {seed}"
@@ -79,7 +78,7 @@ def test_the_committed_runs_are_those_of_the_studies_beside_them(tmp_path, name)
 @pytest.mark.parametrize("task", ["ptb", "bert", "multi30k"])
 def test_the_committed_runs_of_the_plateau_are_rows_of_its_study(tmp_path, task):
     kept = ResultsCache(os.path.join(RESULTS, "why", "runs.jsonl.gz"))
-    rows = study.load(os.path.join(RESULTS, "why", f"plateau_study.py:{task}")).entries
+    rows = studies.load(os.path.join(RESULTS, "why", f"plateau_study.py:{task}")).entries
     found = [kept.restore(row.directory(str(tmp_path), 0), row.config_at(0).to_dict()) for row in rows]
     assert sum(found) == {"ptb": 8, "bert": 9, "multi30k": 6}[task]
 

@@ -6,13 +6,13 @@ import os
 
 import pytest
 
+import tfbigbatch
 from tests.helpers import made_runs
-from tfbigbatch import experiment, optimizers, scaling, schedules, tasks
+from tfbigbatch import experiment, optimizers, schedules, studies, tasks
 from tfbigbatch.errors import DivergedError
-from tfbigbatch.experiment.files import executed
+from tfbigbatch.experiment.files import executed, find
 from tfbigbatch.experiment.recipe import check_fields
 from tfbigbatch.reports.report import Report
-from tfbigbatch.studies import study
 from tfbigbatch.studies.results_cache import ResultsCache
 from tfbigbatch.studies.series import restore, run_rows, run_series
 from tfbigbatch.studies.study import EXTRA, best_learning_rate, is_at_end, next_learning_rates
@@ -30,7 +30,7 @@ def config():
 
 def with_tasks(path):
     """A study file for each of its tasks; the file itself where it has no argument."""
-    return [f"{path}:{task}" for task in getattr(executed(experiment.find(path)[0]), "VARIANTS", ())] or [path]
+    return [f"{path}:{task}" for task in getattr(executed(find(path)[0]), "VARIANTS", ())] or [path]
 
 
 OF_TASKS = with_tasks("few_steps/study")
@@ -38,7 +38,7 @@ OF_TASKS = with_tasks("few_steps/study")
 
 @pytest.mark.parametrize("file", [*(each for path in FILES for each in with_tasks(path)), *OF_TASKS])
 def test_every_row_of_a_study_file_can_be_run(file):
-    made = study.load(file)
+    made = studies.load(file)
     tuned = [config for row in made.tuned for config in (row.config, row.trial)]
     for config in [*(entry.config for entry in made.entries), *tuned]:
         check_fields(config)
@@ -49,14 +49,14 @@ def test_every_row_of_a_study_file_can_be_run(file):
         optimizers.get(arguments.pop("name"), keras="tf_keras", learning_rate=0.1, **arguments)
         total = schedules.to_steps(config.duration, name="duration", batch_size=config.batch_size, dataset_size=size)
         schedule = config.schedule
-        recipe = scaling.Recipe(schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs)
+        recipe = tfbigbatch.Recipe(schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs)
         scaled = recipe.at(config.batch_size, schedule.rule)
         assert scaled.warmup_epochs * size / config.batch_size < total, (file, config.batch_size)
 
 
 @pytest.mark.parametrize("file", OF_TASKS)
 def test_the_methods_of_a_benchmark_differ_in_the_optimizer_alone(file):
-    rows = study.load(file).tuned
+    rows = studies.load(file).tuned
     batches = {row.config.batch_size for row in rows}
     for batch_size in batches:
         alike = {}
@@ -74,7 +74,7 @@ def test_the_methods_of_a_benchmark_differ_in_the_optimizer_alone(file):
 
 
 def test_rows_are_copies_with_folders_of_their_own(config):
-    made = study.new("Digits", baseline="baseline")
+    made = studies.Study("Digits", baseline="baseline")
     made.add("baseline", config, seeds=[0, 1])
     config.batch_size = 512
     made.add("LEGW + LAMB", config, tuned="10 rates")
@@ -84,11 +84,11 @@ def test_rows_are_copies_with_folders_of_their_own(config):
 
 
 def test_a_scaled_copy_takes_what_is_given_and_else_the_recipe(config):
-    plain = study.scaled(config, 256, "legw")
+    plain = studies.scaled(config, 256, "legw")
     assert (plain.batch_size, plain.schedule.rule, config.batch_size) == (256, "legw", 32)
     plain.batch_size, plain.schedule.rule = 32, "none"
     assert plain.to_dict() == config.to_dict()
-    other = study.scaled(
+    other = studies.scaled(
         config, 64, "sqrt", tuned_at=512, optimizer={"name": "lamb"}, learning_rate=3.0, warmup_epochs=2.0
     )
     schedule = other.schedule
@@ -107,14 +107,14 @@ def test_a_scaled_copy_takes_what_is_given_and_else_the_recipe(config):
     ],
 )
 def test_a_bad_row_is_refused(config, method, seeds, said):
-    made = study.new("Digits")
+    made = studies.Study("Digits")
     made.add("a", config)
     with pytest.raises(ValueError, match=said):
         made.add(method, config, seeds=seeds)
 
 
 def test_rows_are_selected_by_name_and_batch(config):
-    made = study.new("Digits")
+    made = studies.Study("Digits")
     made.add("baseline", config)
     for batch_size in (512, 1024):
         config.batch_size = batch_size
@@ -135,10 +135,10 @@ def test_rows_are_selected_by_name_and_batch(config):
     [
         ("", "no function get_study"),
         ("def get_study():\n    return 3", "returned int"),
-        ("from tfbigbatch.studies import study\n\ndef get_study():\n    return study.new('x')", "has no rows"),
+        ("from tfbigbatch import studies\n\ndef get_study():\n    return studies.Study('x')", "has no rows"),
         (
-            "from tfbigbatch import experiment\nfrom tfbigbatch.studies import study\n\n\ndef get_study():\n"
-            "    made = study.new('x', baseline='smal')\n"
+            "from tfbigbatch import experiment, studies\n\n\ndef get_study():\n"
+            "    made = studies.Study('x', baseline='smal')\n"
             "    made.add('small', experiment.new('digits_lstm'))\n    return made",
             "Did you mean 'small'",
         ),
@@ -148,14 +148,14 @@ def test_a_mistake_in_a_study_file_is_an_error(tmp_path, source, said):
     path = tmp_path / "study.py"
     path.write_text(source)
     with pytest.raises(ValueError, match=said) as caught:
-        study.load(str(path))
+        studies.load(str(path))
     assert "--study=" in str(caught.value)
 
 
 @pytest.fixture
 def table():
     """A row with a learning rate of its own, and one with trials."""
-    made = study.new("Digits")
+    made = studies.Study("Digits")
     config = experiment.new("digits_lstm")
     made.add("SGD", config, seeds=(0, 1))
     trial = experiment.new("digits_lstm")
@@ -210,7 +210,7 @@ def made_up_run(config, *, model_dir, data_dir):
 @pytest.fixture
 def tuned():
     runs.clear()
-    made = study.new("Digits", template="AdamW")
+    made = studies.Study("Digits", template="AdamW")
     for name, fields in (("AdamW", {"name": "adamw", "weight_decay": 0.1}), ("SGD", {"name": "momentum"})):
         config = experiment.new("digits_lstm")
         config.optimizer = fields
@@ -309,7 +309,7 @@ def test_another_optimizer_takes_after_the_template(tuned, tmp_path):
     with pytest.raises(ValueError, match="optimizer.name=mien is unknown. Did you mean 'mine'"):
         tuned.with_optimizer("mien")
     with pytest.raises(ValueError, match="names no template"):
-        study.new("Other").with_optimizer("mine")
+        studies.Study("Other").with_optimizer("mine")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from tests.helpers import preloaded
 from tfbigbatch import experiment, tasks, train
+from tfbigbatch.experiment.files import SHIPPED
 from tfbigbatch.reports.measured_run import training_loss
 from tfbigbatch.reports.report import Report
 from tfbigbatch.studies.series import run_series
@@ -15,7 +16,7 @@ from tfbigbatch.tasks.base import Task
 from tfbigbatch.tasks.image_classification import DigitsLSTM
 from tfbigbatch.tpu import step
 
-README = os.path.join(experiment.SHIPPED, "README.md")
+README = os.path.join(SHIPPED, "README.md")
 
 
 @pytest.fixture

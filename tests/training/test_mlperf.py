@@ -4,6 +4,7 @@ import logging
 import pytest
 
 from tfbigbatch import experiment, tasks, train
+from tfbigbatch.experiment.recipe import tuned_recipe
 from tfbigbatch.training import mlperf
 
 pytest.importorskip("mlperf_logging")
@@ -84,7 +85,7 @@ def test_a_log_is_accepted_by_the_checker(tmp_path, caplog, file, ruleset, every
     mlperf.check(config)
     model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())}
     task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
-    recipe = experiment.tuned_recipe(config, len(task.train))
+    recipe = tuned_recipe(config, len(task.train))
     log = mlperf.MLPerfLog(str(tmp_path / "mlperf.log"), task.target, mlperf.unit(config.task))
     log.init()
     settings = mlperf.settings(config, recipe, task, task.held_out(config.evaluate_on), replicas=8)

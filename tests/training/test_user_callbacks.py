@@ -10,6 +10,7 @@ import tf_keras
 from tests.helpers.runs import stopping
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.errors import Preempted
+from tfbigbatch.experiment.files import callbacks_of
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.training.user_callbacks import in_this_process
 
@@ -125,12 +126,12 @@ def test_the_file_of_an_experiment_lists_them(tmp_path):
         "def get_callbacks(config, model_dir):\n    return [config.batch_size, model_dir]\n"
     )
     config = experiment.load(str(path))
-    assert experiment.callbacks_of(config, "runs/a") == [32, "runs/a"]
+    assert callbacks_of(config, "runs/a") == [32, "runs/a"]
     path.write_text(path.read_text().replace("[config.batch_size, model_dir]", "config.batch_size"))
     config = experiment.load(str(path))
     with pytest.raises(ValueError, match="mine.py: TypeError: .int. object is not iterable"):
-        experiment.callbacks_of(config, "runs/a")
-    assert experiment.callbacks_of(experiment.load("digits/lstm_legw"), "runs/a") == []
+        callbacks_of(config, "runs/a")
+    assert callbacks_of(experiment.load("digits/lstm_legw"), "runs/a") == []
 
 
 def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path, config):

@@ -11,11 +11,11 @@ import keras
 import ml_collections
 import tensorflow as tf
 
-from tfbigbatch import experiment, instruments
+from tfbigbatch import instruments
 from tfbigbatch.advice import measuring
 from tfbigbatch.advice.advice import Advice
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.recipe import check_fields
+from tfbigbatch.experiment.recipe import check_fields, phases, tuned_recipe
 from tfbigbatch.optimizers import registry
 from tfbigbatch.runs import initial_weights, stored_run
 from tfbigbatch.scaling.recipe import Recipe
@@ -151,10 +151,10 @@ def _at_the_tuned_batch(
                 "gradients, and the replicas combine something else. Set it to None."
             )
     precision = run_precision(config.mixed_precision, strategy, None).name
-    config = copy.deepcopy(experiment.phases(config)[0])
+    config = copy.deepcopy(phases(config)[0])
     set_up_keras(config.seed, precision)
     task = run_phases.task_of(config, data_dir)
-    tuned = experiment.tuned_recipe(config, task.train.examples_in_epoch(config.batch_size))
+    tuned = tuned_recipe(config, task.train.examples_in_epoch(config.batch_size))
     size = config.batch_size = config.schedule.batch_size
     config.duration, config.schedule.rule = f"{tuned.epochs} epochs", "none"
     config.simulated_replicas, config.date.enabled = 0, False

@@ -19,11 +19,10 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment
+from tfbigbatch import experiment, studies
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports.html import write_page
 from tfbigbatch.reports.report import Report, make_folder
-from tfbigbatch.studies import study
 
 
 def define_flags() -> None:
@@ -72,4 +71,4 @@ def report_of(folders: Sequence[str], target: float | None = None) -> Report:
         return Report.of_folders(folders, target)
     if target is not None:
         raise InputError("--target does not go with --study: the target is set in the study file.")
-    return Report.of_study(study.load(options.study), options.model_dir)
+    return Report.of_study(studies.load(options.study), options.model_dir)

@@ -18,10 +18,12 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment, scaling, tasks
+from tfbigbatch import experiment, tasks
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.recipe import batch_ramp, scaled_recipe, tuned_recipe
 from tfbigbatch.reports.table import Table
+from tfbigbatch.scaling.recipe import RULES, Recipe
 from tfbigbatch.utils import command
 
 # Runs of fewer steps, or with a larger fraction of warm-up, rarely reach the small batch's quality.
@@ -33,7 +35,7 @@ def define_flags() -> None:
     experiment_flags.define_override()
     flags.DEFINE_string("data_dir", None, "Folder of the task's data, where its size is asked for.")
     flags.DEFINE_list("batch_size", None, "Global batch sizes. Default: doublings up to 64 times the recipe's.")
-    flags.DEFINE_list("rule", None, f"Scaling rules: {', '.join(scaling.RULES)}. Default: legw.")
+    flags.DEFINE_list("rule", None, f"Scaling rules: {', '.join(RULES)}. Default: legw.")
     flags.DEFINE_integer("dataset_size", None, "Examples in an epoch. Default: that of the task.", lower_bound=1)
 
 
@@ -46,10 +48,10 @@ def main(arguments: Sequence[str]) -> None:
         raise InputError(
             f"the size of the data of {config.task} is not known in advance: give --dataset_size, examples in an epoch."
         )
-    recipe = experiment.tuned_recipe(config, dataset_size)
+    recipe = tuned_recipe(config, dataset_size)
     lines = [f"{options.config}: tuned at", *(f"  {line}" for line in recipe.lines(dataset_size))]
-    scaled = experiment.scaled_recipe(config, recipe)
-    if ramp := experiment.batch_ramp(config, scaled, dataset_size):
+    scaled = scaled_recipe(config, recipe)
+    if ramp := batch_ramp(config, scaled, dataset_size):
         # Streams that carry state begin with an epoch, and an epoch is whole batches.
         in_epochs = ramp.stages_of_epochs(lambda size: dataset_size // size * size) if kind.carries_state else None
         if scaled.batch_size != recipe.batch_size:
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
     print("\n".join(lines))
 
 
-def _lines(config: experiment.Config, recipe: scaling.Recipe, rule: str, dataset_size: int) -> list[str]:
+def _lines(config: experiment.Config, recipe: Recipe, rule: str, dataset_size: int) -> list[str]:
     """The recipe by a rule at the batches of --batch_size, with a note where a run is too short.
 
     Raises:

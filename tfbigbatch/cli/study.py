@@ -31,6 +31,7 @@ from absl import flags
 from tfbigbatch import experiment, train
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.files import find
 from tfbigbatch.reports.report import Report, make_folder
 from tfbigbatch.studies import series, study
 from tfbigbatch.studies.results_cache import ResultsCache
@@ -138,7 +139,7 @@ def run(options: flags.FlagValues, table: Study, files: Sequence[str]) -> None:
         model_dir=model_dir,
         data_dir=data_dir,
         run=functools.partial(train.run, use_fake_data=made_up),
-        files=[experiment.find(file)[0] for file in files],
+        files=[find(file)[0] for file in files],
         processes=options.processes,
         cache=cache,
         on_run_end=write,

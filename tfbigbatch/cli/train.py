@@ -30,7 +30,8 @@ from tfbigbatch.cluster.watchdog import Watchdog, worker_loss
 from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.runs import stored_run
 from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.train import MODES, run, run_on_made_up_data
+from tfbigbatch.train import run, run_on_made_up_data
+from tfbigbatch.training.options import MODES
 from tfbigbatch.utils import command, startup
 from tfbigbatch.utils.signals import exiting_on_signals
 

@@ -9,14 +9,17 @@ from typing import Any
 
 import ml_collections
 
-from tfbigbatch import scaling, schedules, tasks
+from tfbigbatch import schedules, tasks
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.experiment.fields import PRECISIONS, RAMP, interval
 from tfbigbatch.experiment.files import message_of
 from tfbigbatch.experiment.overrides import flat, hold_tuned_batch, holder_of
 from tfbigbatch.optimizers import registry
 from tfbigbatch.optimizers.lamb import Vectors
+from tfbigbatch.scaling.batch_ramp import BatchRamp
 from tfbigbatch.scaling.moments import MOMENTS, WEIGHT_DECAYS, checked_fields
+from tfbigbatch.scaling.recipe import RULES, Recipe
+from tfbigbatch.schedules.by_name import DECAYS
 from tfbigbatch.utils import arguments
 
 # Fields that may differ between the phases of a run; a name that ends in a dot means all fields in it.
@@ -77,7 +80,7 @@ def phases(config: ml_collections.ConfigDict) -> list[ml_collections.ConfigDict]
     return found or [config]
 
 
-def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scaling.Recipe:
+def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> Recipe:
     """The recipe of a config's schedule, at the batch size that it was tuned at.
 
     Args:
@@ -89,8 +92,8 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
     """
     schedule = config.schedule
     known: dict[str, Any] = {
-        "rule": scaling.RULES,
-        "decay": schedules.DECAYS,
+        "rule": RULES,
+        "decay": DECAYS,
         "moments": MOMENTS,
         "weight_decay": WEIGHT_DECAYS,
     }
@@ -99,7 +102,7 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
     total_steps = schedules.to_steps(
         config.duration, name="duration", batch_size=config.batch_size, dataset_size=dataset_size
     )
-    fields = {name: schedule[name] for names in schedules.DECAYS[schedule.decay] for name in names}
+    fields = {name: schedule[name] for names in DECAYS[schedule.decay] for name in names}
     warmup_epochs = schedule.warmup_epochs
     if schedule.warmup:
         if warmup_epochs:
@@ -110,7 +113,7 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
             schedule.warmup, name="schedule.warmup", batch_size=schedule.batch_size, dataset_size=dataset_size
         )
         warmup_epochs = warmup_steps * schedule.batch_size / dataset_size
-    return scaling.Recipe(
+    return Recipe(
         schedule.batch_size,
         schedule.learning_rate,
         warmup_epochs,
@@ -121,7 +124,7 @@ def tuned_recipe(config: ml_collections.ConfigDict, dataset_size: int) -> scalin
     )
 
 
-def scaled_recipe(config: ml_collections.ConfigDict, tuned: scaling.Recipe) -> scaling.Recipe:
+def scaled_recipe(config: ml_collections.ConfigDict, tuned: Recipe) -> Recipe:
     """The recipe `tuned`, of `tuned_recipe`, scaled to a config's batch by the rules of its schedule."""
     schedule = config.schedule
     return tuned.at(config.batch_size, schedule.rule, moments=schedule.moments, weight_decay=schedule.weight_decay)
@@ -156,9 +159,7 @@ def _scales_optimizer(config: ml_collections.ConfigDict) -> bool:
     return config.schedule.moments != "none" or config.schedule.weight_decay != "none"
 
 
-def batch_ramp(
-    config: ml_collections.ConfigDict, recipe: scaling.Recipe, dataset_size: int
-) -> scaling.BatchRamp | None:
+def batch_ramp(config: ml_collections.ConfigDict, recipe: Recipe, dataset_size: int) -> BatchRamp | None:
     """The batch ramp of a config; None where the batch stays.
 
     Args:
@@ -184,10 +185,10 @@ def batch_ramp(
     options = {"factor" if fields.name == "doubling" else "cut": fields.factor, "rule": fields.rule}
     try:
         if fields.name == "doubling":
-            return scaling.BatchRamp.doubling(recipe, fields.to, over=fields.over, equal=fields.equal, **options)
+            return BatchRamp.doubling(recipe, fields.to, over=fields.over, equal=fields.equal, **options)
         if fields.name == "seesaw":
-            return scaling.BatchRamp.seesaw(recipe, fields.to, dataset_size=dataset_size, **options)
-        return scaling.BatchRamp(recipe, tuple(fields.growth), fields.rule)
+            return BatchRamp.seesaw(recipe, fields.to, dataset_size=dataset_size, **options)
+        return BatchRamp(recipe, tuple(fields.growth), fields.rule)
     except ValueError as error:
         raise InputError(f"ramp: {error}") from None
 
@@ -238,6 +239,11 @@ def check_plan(config: ml_collections.ConfigDict) -> None:
     if not isinstance(name, str) or name.lower() not in registry.names():
         raise InputError(f"optimizer {name!r} is unknown. {nearest(name, registry.names())}")
     registry.check_fields(name, optimizer)
+    if optimizer.get("accumulation_steps", 1) != 1:
+        raise InputError(
+            f"optimizer.accumulation_steps={optimizer['accumulation_steps']}: the trainer accumulates itself, with one "
+            "exchange of the replicas in a step. Set accumulation_steps instead."
+        )
     size = tasks.get(config.task).training_examples
     for phase in phases(config):
         check_numbers(phase)

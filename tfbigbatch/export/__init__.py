@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from tfbigbatch import lazy_names
 
-__getattr__, __dir__ = lazy_names.of(__name__, {"Exported": "run", "FORMATS": "formats", "export_run": "run"})
-__all__ = ["FORMATS", "Exported", "export_run"]
+__getattr__, __dir__ = lazy_names.of(__name__, {"export_run": "run"})
+__all__ = ["export_run"]

@@ -57,7 +57,8 @@ def export_run(
       overwrite: replace an earlier export in this folder.
 
     Returns:
-      Exported.
+      Exported: `folder`; `files`, the path of each format's file or folder; `skipped`, why a format was not written;
+      `step` of the checkpoint; `signature`, what the SavedModel takes and gives.
 
     Raises:
       ValueError: the folder exists, the run cannot be loaded, or a format that was named cannot hold the network.

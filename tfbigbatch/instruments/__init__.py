@@ -7,7 +7,6 @@ from __future__ import annotations
 from tfbigbatch import lazy_names
 
 _HOMES = {
-    "EventLog": "event_log",
     "GradientNoiseScale": "gradient_noise_scale",
     "LayerStatistics": "layer_statistics",
     "Sharpness": "sharpness",

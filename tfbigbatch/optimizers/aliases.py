@@ -40,7 +40,7 @@ _LONG_SIDES = (
     "treatments={'embedding': 'matrix'}; 'vector' leaves out others."
 )
 _ADVICE = {
-    "accumulation_steps": "LARS, LAMB, Muon, Shampoo and tfbigbatch.optimizers.AdamW take it.",
+    "accumulation_steps": "LARS, LAMB, Muon, Shampoo and tfbigbatch.AdamW take it.",
     "betas": "Write beta_1 and beta_2.",
     "classic_momentum": "Write form='tfm' for True and form='momentum_ratio' for False.",
     "decay": "Give a schedule as learning_rate; the decay of the weights is weight_decay.",

@@ -16,7 +16,7 @@ SETS = {"norm_and_bias": NORM_AND_BIAS}
 
 
 def check_patterns(name: str, patterns: Any) -> tuple[str, ...] | str | None:
-    """Validates regular expressions, or the name of one of `SETS`; returns a tuple, the name, or None.
+    """Validates regular expressions, names of `SETS` among them, or one such name; returns a tuple, the name, or None.
 
     Raises:
       ValueError: `patterns` is neither a sequence nor the name of a set, or a pattern does not compile.
@@ -45,8 +45,9 @@ def check_patterns(name: str, patterns: Any) -> tuple[str, ...] | str | None:
 
 
 def regexes(patterns: Sequence[str] | str | None) -> Sequence[str]:
-    """The regular expressions of a list, a set's name or None."""
-    return SETS[patterns] if isinstance(patterns, str) else patterns or ()
+    """The regular expressions of a list, in which a set's name stands for its own, a set's name or None."""
+    listed = [patterns] if isinstance(patterns, str) else patterns or ()
+    return [each for pattern in listed for each in SETS.get(pattern, (pattern,))]
 
 
 def is_excluded(path: str, patterns: Sequence[str] | str | None) -> bool:
@@ -67,7 +68,7 @@ def warn_of_idle(
     """
     # A set is the default, and a model may have none of its variables.
     for pattern in () if isinstance(patterns, str) else patterns or ():
-        if any(is_excluded(path, [pattern]) for path in paths):
+        if pattern in SETS or any(is_excluded(path, [pattern]) for path in paths):
             continue
         warnings.warn(
             f"{name}: {pattern!r} matches none of the {len(paths)} variables, so it {effect} nothing. "

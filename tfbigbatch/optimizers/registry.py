@@ -160,7 +160,7 @@ def get(name_or_config: Any, keras: str | None = None, **arguments: Any) -> Any:
       **arguments: the constructor's keyword arguments; they replace those of a dictionary.
 
     'momentum' is Keras' SGD, with momentum=0.9 by default. Keras' own optimizers take exclude_from_weight_decay here as
-    ours do; their get_config does not hold it. 'adamw' is Keras' own, and with shard_updates=True `optimizers.AdamW`.
+    ours do; their get_config does not hold it. 'adamw' is Keras' own, and with shard_updates=True `tfbigbatch.AdamW`.
     All take adasum: True, or a dictionary of the arguments of `Adasum`, which then combines the replicas' gradients or
     updates; or local_steps, a dictionary of the arguments of `LocalSteps`.
 

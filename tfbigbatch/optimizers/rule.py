@@ -21,8 +21,7 @@ from tfbigbatch.optimizers.declared import Changing, Declared, Group, Hyperparam
 from tfbigbatch.utils import arguments
 
 # What an optimizer outside of this package is written with; `declared` has the checks of hyperparameters.
-__all__ = ["AdaptedRule", "Changing", "Group", "Layer", "MatrixRule", "Now", "Rule", "Tensor", "Updated", "View"]
-__all__ += ["corrections", "declared", "hyper", "norm", "of", "trust_ratio"]
+__all__ = ["AdaptedRule", "Layer", "MatrixRule", "Now", "Rule", "hyper", "of", "trust_ratio"]
 
 # A tensor of any backend.
 Tensor = Any
@@ -214,8 +213,8 @@ class Rule(Declared):
     decay_exclusions: Sequence[str] | str | None = hyper(
         declared.patterns,
         "'norm_and_bias', biases and what normalisation layers own; or regular expressions, searched in the "
-        "variables' paths. [] or None: nothing is excluded. A pattern that matches nothing warns when the variables "
-        "are known.",
+        "variables' paths, with that text among them or not. [] or None: nothing is excluded. A pattern that matches "
+        "nothing warns when the variables are known.",
         default="norm_and_bias",
         alias="exclude_from_weight_decay",
     )

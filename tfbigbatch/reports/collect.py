@@ -14,8 +14,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.fields import completed
+from tfbigbatch.experiment.files import register_task_of
+from tfbigbatch.experiment.overrides import compared
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory, checked_config, read_json
 
@@ -127,7 +129,7 @@ def found_in(folders: Iterable[str]) -> list[Row]:
             raise InputError(f"{folder} holds no run directory: no config.json in it or below it.")
         for path in paths:
             run = _read(os.path.normpath(path))
-            runs = groups.setdefault(json.dumps({**experiment.compared(run.config), "seed": None}, sort_keys=True), {})
+            runs = groups.setdefault(json.dumps({**compared(run.config), "seed": None}, sort_keys=True), {})
             before = runs.setdefault(run.seed, run)
             if before.directory != run.directory:
                 raise InputError(f"{before.directory} and {run.directory} hold the same run; leave one out.")
@@ -165,8 +167,8 @@ def _read(path: str, seed: int = 0) -> Run:
         return Run(path, seed)
     checked_config(stored, os.path.join(path, "config.json"), needs=("task", "batch_size"))
     status = RunDirectory(path).status()
-    experiment.register_task_of(stored["config"], path)
-    config = experiment.completed(stored["config"])
+    register_task_of(stored["config"], path)
+    config = completed(stored["config"])
     return Run(path, config.get("seed", seed), config, stored.get("versions") or {}, status)
 
 

@@ -13,8 +13,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tfbigbatch import experiment
 from tfbigbatch.errors import missing_extra
+from tfbigbatch.experiment import overrides
+from tfbigbatch.experiment.overrides import compared
 from tfbigbatch.reports import collect, plots
 from tfbigbatch.reports.table import Table
 from tfbigbatch.runs import checkpoint_files, goodput
@@ -170,7 +171,7 @@ def _configs(rows: Sequence[Row]) -> Section:
     """The fields in which the rows differ, except the seed."""
     if len(rows) == 1:
         return Section("Configs")
-    flat = [experiment.flat({**experiment.compared(row.config), "seed": None}) for row in rows]
+    flat = [overrides.flat({**compared(row.config), "seed": None}) for row in rows]
     names = sorted({name for config in flat for name in config})
     fields = [name for name in names if len({str(config.get(name)) for config in flat}) > 1]
     lines = [[row.name, *(str(config.get(field, "")) for field in fields)] for row, config in zip(rows, flat)]

@@ -24,8 +24,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.overrides import compared
 from tfbigbatch.reports.collect import Row
 from tfbigbatch.utils.files import open_regular, write_text
 
@@ -290,4 +290,4 @@ def _without_bias_and_rate(config: Mapping[str, Any]) -> str:
         "model": {**config["model"], _BIAS: None},
         "schedule": {**config.get("schedule", {}), "learning_rate": None},
     }
-    return json.dumps({**experiment.compared(config), **left_out}, sort_keys=True)
+    return json.dumps({**compared(config), **left_out}, sort_keys=True)

@@ -7,8 +7,8 @@ from typing import Any
 import ml_collections
 import tensorflow as tf
 
-from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.recipe import phases
 from tfbigbatch.reports.collect import Run
 from tfbigbatch.reports.losses import LossCurve, NamedRow, RunLoss, cross_entropy_of
 from tfbigbatch.runs import checkpoint_files, load, stored_run
@@ -40,7 +40,7 @@ def training_loss(model_dir: str, *, data_dir: str | None = None, use_fake_data:
     Raises:
       ValueError: the directory holds no run or no checkpoint, the data cannot be read, or the task has no loss in nats.
     """
-    config = experiment.phases(ml_collections.ConfigDict(load.run_config(model_dir)))[-1]
+    config = phases(ml_collections.ConfigDict(load.run_config(model_dir)))[-1]
     folder = RunDirectory(model_dir).checkpoints
     paths = checkpoint_files.paths(folder)
     if not paths:

@@ -11,7 +11,9 @@ import ml_collections
 
 from tfbigbatch import tasks
 from tfbigbatch.errors import InputError, first_line
-from tfbigbatch.experiment import execute, keras_policy, recorded_precision, register_task_of
+from tfbigbatch.experiment import execute
+from tfbigbatch.experiment.fields import keras_policy, recorded_precision
+from tfbigbatch.experiment.files import register_task_of
 from tfbigbatch.models import own_model
 from tfbigbatch.runs import checkpoint_files, weights
 from tfbigbatch.runs.metrics_log import read_rows

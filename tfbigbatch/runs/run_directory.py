@@ -21,7 +21,7 @@ from typing import Any
 
 from tfbigbatch import __version__
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import differences
+from tfbigbatch.experiment.overrides import differences
 from tfbigbatch.utils import files, folder_lock
 from tfbigbatch.utils.files import atomic_write, write_json, write_text, writing_errors
 from tfbigbatch.utils.home import expanded

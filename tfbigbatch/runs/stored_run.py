@@ -11,6 +11,8 @@ import ml_collections
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.files import register_task_of
+from tfbigbatch.experiment.overrides import differences
 from tfbigbatch.runs import checkpoint_files
 from tfbigbatch.runs.run_directory import DONE, RunDirectory
 
@@ -22,7 +24,7 @@ def config_of(directory: str | os.PathLike[str]) -> ml_collections.ConfigDict:
       ValueError: the directory holds no run.
     """
     content = RunDirectory(os.fspath(directory)).started()
-    experiment.register_task_of(content["config"], os.fspath(directory))
+    register_task_of(content["config"], os.fspath(directory))
     return ml_collections.ConfigDict(_with_tuples(content["config"])).lock()
 
 
@@ -59,7 +61,7 @@ def config_for(
                 f"--model_dir={directory} holds a run of task {config.task}, and --config is of task {given.task}. "
                 "Leave --config out, or choose another --model_dir."
             )
-        different = experiment.differences(_with_tuples(config.to_dict()), _with_tuples(given.to_dict()))
+        different = differences(_with_tuples(config.to_dict()), _with_tuples(given.to_dict()))
         if different:
             lines.append(f"config     that of the run; the experiment file has {'; '.join(different)}")
         with config.unlocked():

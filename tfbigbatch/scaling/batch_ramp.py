@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tfbigbatch import keras_version, schedules
+from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.rule import AccumulationSchedule
 from tfbigbatch.scaling.recipe import RULES, Recipe
+from tfbigbatch.schedules.classes import in_phases
 from tfbigbatch.schedules.durations import parsed
 from tfbigbatch.utils import arguments
 
@@ -322,7 +323,7 @@ class BatchRamp:
         """
         stages = self.stages(dataset_size)
         base = self.recipe.schedule(dataset_size, keras=keras)
-        return schedules.in_phases(
+        return in_phases(
             [self.schedule_of(stage, base, keras=keras) for stage in stages],
             [stage.steps for stage in stages],
             keras=keras,

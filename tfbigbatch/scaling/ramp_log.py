@@ -44,7 +44,7 @@ class RampLog(Callback):
         if accumulation != self._schedule:
             raise InputError(
                 f"RampLog: {type(optimizer).__name__} has accumulation_steps={accumulation!r}, the ramp "
-                f"{self._schedule!r}. Give LARS, LAMB, Muon, Shampoo or optimizers.AdamW of tfbigbatch "
+                f"{self._schedule!r}. Give LARS, LAMB, Muon, Shampoo or tfbigbatch.AdamW of tfbigbatch "
                 "accumulation_steps=ramp.accumulation(dataset_size, micro_batch_size) with the same numbers as here; "
                 "LARS(..., exclude_from_weight_decay=[], exclude_from_layer_adaptation=['.*']) is momentum."
             )

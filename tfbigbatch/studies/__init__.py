@@ -1,5 +1,5 @@
 """Studies: series of runs behind one results table."""
 
-from tfbigbatch.studies.study import Entry, Study, load, new, scaled, with_adasum
+from tfbigbatch.studies.study import Study, load, scaled
 
-__all__ = ["Entry", "Study", "load", "new", "scaled", "with_adasum"]
+__all__ = ["Study", "load", "scaled"]

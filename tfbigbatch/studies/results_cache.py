@@ -10,8 +10,9 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment.fields import completed
+from tfbigbatch.experiment.overrides import compared
 from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.runs.run_directory import checked_config, checked_status, read_json, writing
 from tfbigbatch.studies.study import ENDED
@@ -66,7 +67,7 @@ class ResultsCache:
         if run is None:
             return False
         # Of the fields of today, which readers of run directories compare.
-        started = {**run["started"], "config": experiment.completed(run["started"]["config"])}
+        started = {**run["started"], "config": completed(run["started"]["config"])}
         with writing(directory):
             write_text(os.path.join(directory, "metrics.jsonl"), _lines(run["evaluations"]))
             write_json(os.path.join(directory, "config.json"), started)
@@ -95,7 +96,7 @@ class ResultsCache:
 
 def _key(config: Mapping[str, Any]) -> str:
     """Equal for runs with the same completed config."""
-    return json.dumps(experiment.compared(experiment.completed(json.loads(json.dumps(config)))), sort_keys=True)
+    return json.dumps(compared(completed(json.loads(json.dumps(config)))), sort_keys=True)
 
 
 def _without_paths(started: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, InputError, Preempted, first_line
-from tfbigbatch.experiment.files import was_named
+from tfbigbatch.experiment.files import find, was_named
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.local_processes import LocalProcesses
@@ -179,7 +179,7 @@ def _in_other_processes(
 ) -> None:
     runs: dict[concurrent.futures.Future[Any], _Run] = {}
     for each in waiting:
-        own = experiment.find(each.arguments["config"].experiment)[0]
+        own = find(each.arguments["config"].experiment)[0]
         # An experiment's file that the user named here is executed there too.
         needed = [*files, own] if was_named(own) and own not in files else files
         runs[workers.submit(_run_after_files, run, needed, **each.arguments)] = each

@@ -5,7 +5,7 @@ A study file is Python with a function `get_study()`:
     from tfbigbatch import experiment, studies
 
     def get_study():
-        table = studies.new("Digits-LSTM, 40 epochs", baseline="baseline", target=0.95)
+        table = studies.Study("Digits-LSTM, 40 epochs", baseline="baseline", target=0.95)
         config = experiment.variant_of(__file__, "lstm_small_batch.py")
         table.add("baseline", config, seeds=(0, 1, 2))
         table.add("LEGW", studies.scaled(config, 512, "legw"), seeds=(0, 1, 2))
@@ -29,6 +29,7 @@ from ml_collections import ConfigDict
 
 from tfbigbatch import experiment
 from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.experiment.files import address, call, find
 from tfbigbatch.experiment.overrides import hold_tuned_batch
 from tfbigbatch.runs.metric import Metric
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory
@@ -407,27 +408,23 @@ class Study:
         return dataclasses.replace(self, entries=entries, tuned=tuned)
 
 
-new = Study
-"""The name by which study files make one."""
-
-
 def load(path: str) -> Study:
     """The study that a study file gives.
 
     Raises:
       ValueError: there is no such file, it has no `get_study`, or its study has no rows or lacks its baseline.
     """
-    study = experiment.call(path, "get_study", flag="study")
+    study = call(path, "get_study", flag="study")
     if not isinstance(study, Study):
         raise InputError(
-            f"--study={path}: get_study() returned {type(study).__name__}; expected a Study, as study.new."
+            f"--study={path}: get_study() returned {type(study).__name__}; expected a studies.Study."
         )
     rows = study.rows()
     if not rows:
         raise InputError(f"--study={path}: the study has no rows; add some with its add().")
     for config in (*(row.config for row in rows), *(row.trial for row in study.tuned)):
         # A config that the study file made by itself: the file may have registered its task.
-        config.experiment = config.experiment or experiment.address(experiment.find(path)[0])
+        config.experiment = config.experiment or address(find(path)[0])
     methods = [row.name for row in rows]
     if study.baseline is not None and study.baseline not in methods:
         raise InputError(

@@ -8,11 +8,19 @@ from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.tasks.data_functions import from_hugging_face as from_hugging_face
-from tfbigbatch.tasks.data_functions import from_image_folder as from_image_folder
-from tfbigbatch.tasks.data_functions import from_tf_data as from_tf_data
-from tfbigbatch.tasks.data_functions import from_tfds as from_tfds
-from tfbigbatch.tasks.ready_made import define as define
+from tfbigbatch.tasks.data_functions import from_hugging_face, from_image_folder, from_tf_data, from_tfds
+from tfbigbatch.tasks.ready_made import define
+
+# For experiment files; the package itself also looks tasks up: `get`, `names`, `model_defaults`.
+__all__ = [
+    "Task",
+    "define",
+    "from_hugging_face",
+    "from_image_folder",
+    "from_tf_data",
+    "from_tfds",
+    "register",
+]
 
 # Imported when asked for: a task's data or model may need an optional package.
 _BUILT_IN = {

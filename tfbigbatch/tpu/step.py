@@ -20,6 +20,8 @@ import tensorflow as tf
 
 from tfbigbatch import experiment, tasks
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment import recipe
+from tfbigbatch.experiment.fields import AUTO
 from tfbigbatch.tpu import check, functionalize, lint, stub_datasets
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 from tfbigbatch.training import phases as run_phases
@@ -64,7 +66,7 @@ def trace(config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = 
     Raises:
       ValueError: the batch does not divide over the replicas, there is no such phase, or the config is invalid.
     """
-    precision = "bfloat16" if config.mixed_precision == experiment.AUTO else config.mixed_precision
+    precision = "bfloat16" if config.mixed_precision == AUTO else config.mixed_precision
     if precision == "float16":
         raise InputError(
             "mixed_precision=float16: a TPU computes in bfloat16; set mixed_precision to bfloat16 or float32."
@@ -86,7 +88,7 @@ def trace(config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = 
         count = max(1, len(config.phases))
         if config.ramp.name == "none":
             # This phase alone: the batch of another may not divide over these replicas.
-            config, phase = _numbered(experiment.phases(config), phase), 1
+            config, phase = _numbered(recipe.phases(config), phase), 1
         # The stages of a batch ramp are phases too.
         phases = run_phases.phases_of(config, make_task, replicas)
         return _traced(_numbered(phases, phase), phases, replicas)._replace(phases=max(count, len(phases)))

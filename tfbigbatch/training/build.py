@@ -8,10 +8,11 @@ from typing import Any
 import keras
 import ml_collections
 
-from tfbigbatch import optimizers, scaling
+from tfbigbatch import optimizers
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import own_model
 from tfbigbatch.optimizers import keras3
+from tfbigbatch.scaling.date import make_adjustable
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.instruments import optimizer_fields
@@ -33,7 +34,7 @@ def compiled_network(config: ml_collections.ConfigDict, phases: Sequence[Phase])
     task, plan = phases[0].task, phases[0].plan
     learning_rate = run_phases.learning_rate(phases)
     if config.date.enabled:
-        learning_rate = scaling.make_adjustable(plan.learning_rate)
+        learning_rate = make_adjustable(plan.learning_rate)
     fields = {**optimizer_fields(config), **plan.scaled.optimizer}
     return compiled(task, lambda: _optimizer(fields, learning_rate))
 

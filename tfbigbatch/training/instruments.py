@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbigbatch import instruments
 from tfbigbatch.errors import InputError
+from tfbigbatch.instruments.event_log import EventLog
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training.checkpoints import CheckpointPart
@@ -165,7 +166,7 @@ class _RunLog:
     def __init__(self, write: Callable[[int, Mapping[str, float]], None], folder: str) -> None:
         self.folder = folder
         self._write = write
-        self._events = instruments.EventLog(folder)
+        self._events = EventLog(folder)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         self._write(step, values)

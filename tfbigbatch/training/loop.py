@@ -14,8 +14,8 @@ import os
 import time
 from typing import Any, NoReturn
 
-from tfbigbatch import experiment
 from tfbigbatch.errors import DivergedError, Preempted
+from tfbigbatch.experiment.fields import seconds_between_saves
 from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.runs.stored_run import shown_best, shown_metrics
 from tfbigbatch.training import local_steps, setup
@@ -231,7 +231,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                         evaluate_and_log()
                     if interval_ends and (is_due["evaluate"] or not evaluates):
                         epoch_ends()
-                    seconds = experiment.seconds_between_saves(config)
+                    seconds = seconds_between_saves(config)
                     if is_due["save"] or ended or is_row and _is_late(seconds, saved, machine):
                         checkpoints.save(step)
                         saved = time.monotonic()

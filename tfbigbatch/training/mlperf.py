@@ -17,7 +17,7 @@ from typing import Any
 import ml_collections
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.scaling import Recipe
+from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.schedules import by_name
 
 

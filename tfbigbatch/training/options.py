@@ -10,10 +10,10 @@ from typing import Any
 
 import ml_collections
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
 from tfbigbatch.cluster import tf_config
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.recipe import check_fields, check_plan
+from tfbigbatch.experiment.recipe import check_fields, check_plan, phases
 from tfbigbatch.runs import checkpoint_files, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.runs.stored_run import Extension
@@ -147,5 +147,5 @@ def _check_data(config: ml_collections.ConfigDict, data_dir: str | None) -> None
     if data_dir is not None and "://" not in data_dir and not os.path.exists(data_dir):
         raise InputError(f"--data_dir={data_dir}: no such folder. Give the folder of the data of task {config.task}.")
     task = tasks.get(config.task)
-    for phase in experiment.phases(config):
+    for phase in phases(config):
         task.check_data(phase.data.to_dict(), data_dir)

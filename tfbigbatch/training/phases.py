@@ -11,10 +11,12 @@ from typing import Any
 import ml_collections
 import tensorflow as tf
 
-from tfbigbatch import experiment, schedules, tasks
+from tfbigbatch import tasks
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.errors import InputError
+from tfbigbatch.experiment import recipe
 from tfbigbatch.runs.stored_run import Extension
+from tfbigbatch.schedules.classes import in_phases
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training import strategy as strategies
@@ -180,7 +182,7 @@ def phases_of(
     """
     found: list[Phase] = []
     first_step = 0
-    for fields in experiment.phases(config):
+    for fields in recipe.phases(config):
         task = make_task(fields)
         if found and task.data_signature != found[0].task.data_signature:
             raise InputError(
@@ -211,7 +213,7 @@ def _stages(phase: Phase, replicas: int) -> list[Phase]:
     config, task = phase.config, phase.task
     if config.date.enabled:
         raise InputError(f"ramp.name={config.ramp.name!r} with date.enabled: DATE adjusts the schedule of one batch.")
-    ramp = experiment.batch_ramp(config, phase.plan.scaled, phase.examples_in_epoch)
+    ramp = recipe.batch_ramp(config, phase.plan.scaled, phase.examples_in_epoch)
     assert ramp is not None
     # Streams that carry state begin with an epoch only: there each of them begins at its first window.
     examples_in_epoch = task.train.examples_in_epoch
@@ -253,7 +255,7 @@ def at_step(phases: Sequence[Phase], step: int) -> Phase:
 
 def learning_rate(phases: Sequence[Phase]) -> Any:
     """The learning-rate schedule of the whole run, of Keras 3."""
-    return schedules.in_phases(
+    return in_phases(
         [phase.plan.learning_rate for phase in phases],
         [phase.plan.total_steps for phase in phases],
         keras="keras3",

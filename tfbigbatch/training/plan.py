@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 
 import ml_collections
 
-from tfbigbatch import experiment
 from tfbigbatch.errors import InputError
-from tfbigbatch.scaling import BatchRamp, Recipe
-from tfbigbatch.scaling.batch_ramp import Stage
+from tfbigbatch.experiment.fields import interval
+from tfbigbatch.experiment.recipe import scaled_recipe, tuned_recipe
+from tfbigbatch.scaling.batch_ramp import BatchRamp, Stage
+from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.schedules.durations import parsed
 
@@ -103,11 +104,11 @@ def plan_of(config: ml_collections.ConfigDict, dataset_size: int, replicas: int)
     """
     arithmetic = BatchArithmetic(config.batch_size, config.accumulation_steps, replicas, dataset_size)
     total_steps, evaluate_every, checkpoint_every, log_every = (
-        to_steps(experiment.interval(config, name), name=name, batch_size=config.batch_size, dataset_size=dataset_size)
+        to_steps(interval(config, name), name=name, batch_size=config.batch_size, dataset_size=dataset_size)
         for name in ("duration", "evaluate_every", "checkpoint_every", "log_every")
     )
-    tuned = experiment.tuned_recipe(config, dataset_size)
-    scaled = experiment.scaled_recipe(config, tuned)
+    tuned = tuned_recipe(config, dataset_size)
+    scaled = scaled_recipe(config, tuned)
     of_schedule, *of_optimizer = tuned.changes(scaled)
     return Plan(
         total_steps=total_steps,
@@ -154,7 +155,7 @@ def stage_plan(
         if parsed(every, name=name)[1] != "step"
         else parsed(every, name=name)[0]
         for name in ("evaluate_every", "checkpoint_every", "log_every")
-        for every in [experiment.interval(config, name)]
+        for every in [interval(config, name)]
     )
     batch, _ = arithmetic.lines(stage.steps)
     first = plan.lines if stage.first_step == 0 else ()

@@ -12,9 +12,10 @@ import keras
 import ml_collections
 import tensorflow as tf
 
-from tfbigbatch import experiment, scaling, tasks
+from tfbigbatch import scaling, tasks
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.files import record
+from tfbigbatch.experiment.fields import AUTO
+from tfbigbatch.experiment.files import copy_of, record
 from tfbigbatch.instruments.instrument import AtSteps
 from tfbigbatch.runs import checkpoint_files, initial_weights
 from tfbigbatch.runs.goodput import Goodput
@@ -384,12 +385,12 @@ def open_directory(
     if task.network_facts:
         # With them a run directory is enough to build the network.
         described["network_facts"] = dict(task.network_facts)
-    if config.mixed_precision == experiment.AUTO:
+    if config.mixed_precision == AUTO:
         described["mixed_precision"] = machine.precision.name
     files.open(config.to_dict(), devices, {**described, **more, "init_from": directory.init_from})
     if directory.content is not None:
         _update_config(options, directory, directory.content, more)
-    files.keep({**task.run_files, **experiment.copy_of(config)})
+    files.keep({**task.run_files, **copy_of(config)})
     if machine.is_chief and not options.use_fake_data:
         record(config, options.model_dir)
     if directory.init_from and start.is_new:

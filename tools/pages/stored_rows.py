@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfbigbatch import experiment
+from tfbigbatch.experiment.fields import completed
+from tfbigbatch.experiment.overrides import compared
 from tfbigbatch.runs.metric import Metric
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,4 +133,4 @@ def _key(config: Mapping[str, Any], seed: int | None = None) -> str:
     if seed is not None:
         plain["seed"] = seed
     plain.pop("experiment", None)
-    return json.dumps(experiment.compared(experiment.completed(plain)), sort_keys=True)
+    return json.dumps(compared(completed(plain)), sort_keys=True)

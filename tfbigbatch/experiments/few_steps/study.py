@@ -12,8 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 SEEDS = (0, 1, 2)
 LINEAR = {"schedule.decay": "linear", "schedule.start": "0 epochs"}
@@ -215,9 +214,9 @@ VARIANTS = {
 }
 
 
-def get_study(task: str = "ptb") -> study.Study:
+def get_study(task: str = "ptb") -> studies.Study:
     application = VARIANTS[task]
-    table = study.new(application.title, template="AdamW")
+    table = studies.Study(application.title, template="AdamW")
     for batch_size in (application.main, application.small, *application.others):
         for name, (family, optimizer) in METHODS.items():
             _tune(table, application, batch_size, name, family, optimizer)
@@ -231,7 +230,7 @@ def get_study(task: str = "ptb") -> study.Study:
 
 
 def _tune(
-    table: study.Study,
+    table: studies.Study,
     task: Task,
     batch_size: int,
     name: str,
