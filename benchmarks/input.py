@@ -4,7 +4,7 @@
       --results=input_bert.json
 
 Batches of the task's own pipeline are read and thrown away. A figure is the median of all turns: examples a second, and
-examples a second of processor time over all threads, which is what `tfbigbatch plan --core_rate` takes.
+examples a second of processor time over all threads.
 """
 
 from __future__ import annotations

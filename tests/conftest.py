@@ -19,9 +19,9 @@ import tf_keras
 from tensorflow.python.framework.config import disable_op_determinism
 
 from tests.helpers import covering
-from tfbigbatch import tasks
 from tfbigbatch.models import image_models
 from tfbigbatch.optimizers import registry
+from tfbigbatch.tasks import registry as task_registry
 from tfbigbatch.training.strategy import choose
 
 LOGICAL_CPUS = 4
@@ -104,7 +104,7 @@ def collectives_of_one_size():
 def own_optimizers_and_tasks(monkeypatch):
     """An optimizer or task that a file registers is known to its test alone."""
     monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setattr(tasks, "_registered", {})
+    monkeypatch.setattr(task_registry, "_registered", {})
     monkeypatch.setattr(image_models, "_MODELS", dict(image_models._MODELS))
     yield
     image_models.NAMES[:] = sorted(image_models._BUILT_IN)

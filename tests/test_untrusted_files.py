@@ -17,7 +17,7 @@ import tensorflow as tf
 import tfbigbatch
 from tests.helpers.repository import ROOT
 from tfbigbatch import experiment, tasks, train
-from tfbigbatch.cli.tpu import plan
+from tfbigbatch.cli import tpu_check
 from tfbigbatch.data.finetuning import race
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.records import manifest as manifests
@@ -224,7 +224,7 @@ RECORDS = {"name": manifests.MANIFEST, "bytes": 0, "records": 0}
 READERS = {
     "results": lambda path: losses.read_lines(path, dict, command="explain"),
     "results cache": ResultsCache,
-    "a checked step": lambda path: plan.read_check(path),
+    "a checked step": lambda path: tpu_check.read_check(path),
     "an array": files.read_array,
     "a mapped array": lambda path: files.read_array(path, "r"),
     "a vocabulary": Vocabulary.load,

@@ -13,10 +13,8 @@ from tfbigbatch import registration
 
 if TYPE_CHECKING:
     # For editors and type checkers: the classes of the other Keras have the same arguments.
-    from tfbigbatch.advice.model import advise
     from tfbigbatch.instruments.time_constants import check
     from tfbigbatch.optimizers.keras3 import LAMB, LARS, AdamW, Adasum, LocalSteps, Muon, Shampoo
-    from tfbigbatch.runs.load import load_run
     from tfbigbatch.scaling.batch_ramp import BatchRamp
     from tfbigbatch.scaling.recipe import Recipe
 

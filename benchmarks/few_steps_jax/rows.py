@@ -15,12 +15,11 @@ import numpy as np
 import programs
 import ptb
 
-from tfbigbatch import experiment
+from tfbigbatch import experiment, studies
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment import files
 from tfbigbatch.experiments.few_steps import study as few_steps
 from tfbigbatch.runs.metric import Metric
-from tfbigbatch import studies
 from tfbigbatch.utils.files import write_json
 
 NETWORKS = {

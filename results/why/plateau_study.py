@@ -3,7 +3,7 @@
     tfbigbatch study --study=results/why/plateau_study.py:ptb --data_dir=data/ptb_prepared \\
       --model_dir=runs/ptb_plateau \\
       --results_cache=results/why/runs.jsonl.gz
-    tfbigbatch explain --study=results/why/plateau_study.py:ptb --model_dir=runs/ptb_plateau \\
+    tfbigbatch report --explain --study=results/why/plateau_study.py:ptb --model_dir=runs/ptb_plateau \\
       --results=results/why/ptb_plateau
 
 `ptb`, `bert` and `multi30k`, with the data of few_steps/study. A task has the recipe's method at both batches, and

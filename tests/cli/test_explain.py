@@ -1,4 +1,4 @@
-"""The explanation of what runs lose, as its command writes it."""
+"""The explanation of what runs lose, as `report --explain` writes it."""
 
 import re
 
@@ -9,7 +9,7 @@ from tfbigbatch.reports import losses
 
 def test_tables_and_figures_are_drawn_from_the_file(tmp_path):
     losses.write_lines(str(tmp_path / "made.jsonl"), map(losses.RunLoss.to_json, RUNS[:4]))
-    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made")
+    outcome = preloaded.tfbigbatch("report", "--explain", f"--results={tmp_path}/made")
     assert outcome.returncode == 0, outcome.stderr
     text = re.sub(" +", " ", (tmp_path / "made.md").read_text())
     assert text.startswith("made")
@@ -21,7 +21,9 @@ def test_tables_and_figures_are_drawn_from_the_file(tmp_path):
 
 
 def test_it_says_what_it_expects(tmp_path):
-    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made")
+    outcome = preloaded.tfbigbatch("report", "--explain", f"--results={tmp_path}/made")
     assert outcome.returncode == 1 and "RUN_DIR" in outcome.stderr
-    outcome = preloaded.tfbigbatch("explain", f"--results={tmp_path}/made", "--study=results/why/plateau_study.py:ptb")
+    outcome = preloaded.tfbigbatch(
+        "report", "--explain", f"--results={tmp_path}/made", "--study=results/why/plateau_study.py:ptb"
+    )
     assert outcome.returncode == 1 and "--model_dir" in outcome.stderr

@@ -30,6 +30,10 @@ def test_it_lists_its_commands_with_a_line_each():
     assert tfbigbatch("--version").stdout == f"tfbigbatch {__version__}\n"
 
 
+def test_there_are_few_commands():
+    assert len(COMMANDS) <= 16
+
+
 def test_the_nearest_command_is_named():
     wrong = tfbigbatch("stduy", "--model_dir=x")
     assert wrong.returncode == 1 and "error: 'stduy' is not a command. Did you mean 'study'?" in wrong.stderr

@@ -16,7 +16,7 @@ from tfbigbatch.runs.metrics_log import read_rows
 from tfbigbatch.utils import command
 
 TINY = """
-from tfbigbatch import experiment, studies
+from tfbigbatch import experiment
 
 
 def get_config():
@@ -112,8 +112,7 @@ def test_experiments_are_compared_over_a_grid_and_not_run_again(tmp_path):
 
 
 STUDY = """
-from tfbigbatch import experiment
-from tfbigbatch.studies import study
+from tfbigbatch import experiment, studies
 
 
 def get_study():

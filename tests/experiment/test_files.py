@@ -10,6 +10,7 @@ from tfbigbatch.experiment.files import callbacks_of, copy_of, register_task_of
 from tfbigbatch.experiment.overrides import differences
 from tfbigbatch.runs.run_directory import RunDirectory
 from tfbigbatch.studies.results_cache import _key
+from tfbigbatch.tasks import registry
 
 FILE = """
 from tfbigbatch import experiment, tasks
@@ -32,7 +33,7 @@ def file(tmp_path, request):
     path = tmp_path / "mine.py"
     path.write_text(FILE.format(name=name))
     yield str(path), name
-    tasks._registered.pop(name, None)
+    registry._registered.pop(name, None)
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def run(tmp_path):
 
 def forgotten(name):
     """As in a process that has executed nothing."""
-    tasks._registered.pop(name, None)
+    registry._registered.pop(name, None)
     files._executed.clear()
 
 
@@ -107,7 +108,7 @@ def test_a_file_that_was_named_stands_for_one_of_its_name(file, run, tmp_path):
     config = experiment.load(path).to_dict()
     forgotten(name)
     experiment.execute(path)
-    tasks._registered.pop(name)
+    registry._registered.pop(name)
     register_task_of({**config, "experiment": "/elsewhere/mine.py"}, run)
     assert name in tasks.names()
 

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tfbigbatch.training.callbacks.logs import MetricsLog
 
 import tfbigbatch
 from tests.data.finetuning import test_race
@@ -34,7 +35,7 @@ from tests.models import test_bert_checkpoints as bert_files
 from tests.training.test_checkpoints import trained
 from tfbigbatch import experiment, studies, train
 from tfbigbatch.callbacks import snapshots
-from tfbigbatch.cli.tpu import plan
+from tfbigbatch.cli import tpu_check
 from tfbigbatch.data import tokenizer as wordpieces
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import existing as existing_bert
@@ -147,7 +148,7 @@ def lines_of(content):
 
 
 def read_tpu_check(folder, choices):
-    plan.read_check(str(folder / "check.json"))
+    tpu_check.read_check(str(folder / "check.json"))
 
 
 def network_and_optimizer():

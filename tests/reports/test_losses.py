@@ -100,7 +100,7 @@ def test_names_are_unique():
 
 def test_the_file_keeps_the_runs_and_a_damaged_one_is_refused(tmp_path):
     path = str(tmp_path / "runs.jsonl")
-    read = functools.partial(losses.read_lines, path, losses.RunLoss.from_json, command="explain")
+    read = functools.partial(losses.read_lines, path, losses.RunLoss.from_json, command="report --explain")
     assert read() == []
     run = run_loss("large", 80, "uniform", None, losses=(5.0, float("nan")), held_out=math.inf)
     losses.write_lines(path, [run.to_json()])
@@ -109,5 +109,5 @@ def test_the_file_keeps_the_runs_and_a_damaged_one_is_refused(tmp_path):
     assert {**vars(again), "curve": None} == {**vars(run), "curve": None}
     for damaged in ('{"row": "large"}', json.dumps({**run.to_json(), "held_out": "low"})):
         (tmp_path / "runs.jsonl").write_text(damaged + "\n")
-        with pytest.raises(ValueError, match="tfbigbatch explain wrote"):
+        with pytest.raises(ValueError, match="tfbigbatch report --explain wrote"):
             read()

@@ -42,7 +42,7 @@ def test_the_limit_is_the_longest():
 def test_the_command_plans_phases_and_says_its_error(tmp_path):
     for phase in (1, 2):
         (tmp_path / f"{phase}.json").write_text(json.dumps(fitting(phase=phase, phases=2)))
-    done = tfbigbatch("plan", f"--checks={tmp_path}/1.json,{tmp_path}/2.json", "--chips=16,64,4096")
+    done = tfbigbatch("tpu-check", f"--plan={tmp_path}/1.json,{tmp_path}/2.json", "--chips=16,64,4096")
     assert done.returncode == 0, done.stderr
     rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| v3")]
     names = [f"| {name}, {phase}" for name in ("v3-32", "v3-128") for phase in ("phase 1", "phase 2", "all")]
@@ -58,11 +58,10 @@ def test_mistakes_are_one_message(tmp_path):
     (tmp_path / "part.json").write_text(json.dumps({"fits": True, "topology": "v3:4x4"}))
     config = "--config=experiments/digits/lstm_legw.py"
     for name, arguments, said in (
-        ("plan", [], "--checks=: expected the output of `tfbigbatch tpu-check"),
-        ("plan", [f"--checks={tmp_path}/step.json"], "expected a step that compiles and fits"),
-        ("plan", [f"--checks={tmp_path}/loops.json"], "known number of iterations of each loop"),
-        ("plan", [f"--checks={tmp_path}/part.json"], "part.json is not an output of tpu-check"),
-        ("plan", [f"--checks={tmp_path}/fits.json,{tmp_path}/v5e.json"], "compiled for one generation"),
+        ("tpu-check", [f"--plan={tmp_path}/step.json"], "expected a step that compiles and fits"),
+        ("tpu-check", [f"--plan={tmp_path}/loops.json"], "known number of iterations of each loop"),
+        ("tpu-check", [f"--plan={tmp_path}/part.json"], "part.json is not an output of tpu-check"),
+        ("tpu-check", [f"--plan={tmp_path}/fits.json,{tmp_path}/v5e.json"], "compiled for one generation"),
         ("tpu-check", [config], "--topology is missing"),
         ("tpu-check", [config, "--topology=v3-8", "--replicas=9"], "runs at most 8"),
         ("tpu-check", ["--config=nowhere.py", "--topology=v3-8"], "nowhere.py: no such file"),

@@ -32,8 +32,9 @@ class Command(NamedTuple):
 COMMANDS = {
     "train": Command("train", "Train, resume or evaluate one experiment."),
     "study": Command("study", "Train a study, several experiments or a grid of learning rates; write table and plots."),
-    "report": Command("report", "Write a page, tables and plots from run directories.", "[RUN_DIR...]"),
-    "explain": Command("explain", "Split what large-batch runs lose: plateau, path, overfitting.", "[RUN_DIR...]"),
+    "report": Command(
+        "report", "Write a page, tables and plots from run directories; split what they lose.", "[RUN_DIR...]"
+    ),
     "critical-batch": Command(
         "critical_batch", "Measure the critical batch of a run by branching from its checkpoints.", "[RUN_DIR]"
     ),
@@ -46,8 +47,7 @@ COMMANDS = {
     "prepare-bert": Command("prepare.bert", "Prepare plain text for BERT pretraining."),
     "prepare-wmt": Command("prepare.wmt", "Prepare parallel texts for translation."),
     "prepare-ptb": Command("prepare.ptb", "Prepare the Penn Treebank, or other text, for language modelling."),
-    "tpu-check": Command("tpu.check", "Compile a training step for a TPU slice, without a TPU: does it fit?"),
-    "plan": Command("tpu.plan", "Plan the time of a step and a run on TPU slices, from compiled steps."),
+    "tpu-check": Command("tpu_check", "Compile a training step for a TPU slice, without a TPU: fit, and plan of time."),
     "launch-local": Command(
         "launch_local", "Run a command as a cluster of processes on this machine.", "-- COMMAND [ARGUMENT...]"
     ),

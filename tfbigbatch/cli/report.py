@@ -3,6 +3,7 @@
     tfbigbatch report runs/legw runs/lamb              # writes runs/report.html, and its plots beside it
     tfbigbatch report runs/tune --results=tune/report
     tfbigbatch report --study=results/mnist_study.py --model_dir=runs/mnist_study --results=results/mnist
+    tfbigbatch report --explain runs/small_batch runs/legw runs/legw_with_bias
 
 Writes RESULTS.html, a page in one file; its plots, RESULTS_*.png; and the table, RESULTS.md and RESULTS.json. The page
 shows the state of each run, the curves, the metric and the steps to --target against batch size, the trust ratios of
@@ -10,6 +11,16 @@ the layers over time recorded by `LayerStatistics`, and the config fields that d
 
 It may be called while runs are in progress, and renews its files. With folders, the run directories in and under them
 are grouped by their configs apart from the seed, and named by their folders.
+
+--explain writes where large-batch runs lose instead: on the unigram plateau, on too short a path, or by overfitting. It
+is for runs with a loss in nats: of classes, of language, masked-LM and translation models. The newest checkpoint of
+each run is evaluated on training examples, and the held-out loss above the small batch's is split: what the output bias
+of frequencies gives back, what is missing in the fit beyond that, and what is overfitted
+(docs/why-large-batches-lose-accuracy.md has the formulas). For models of text the training loss by step is compared
+with the loss of a prediction that is the same for all inputs: the entropy of the tokens' frequencies. Runs need a short
+log_every to show the plateau. It writes RESULTS.jsonl, a line per run; RESULTS.md, the tables; RESULTS_curves.png and
+RESULTS_parts.png. The same command resumes: runs in RESULTS.jsonl are not measured again, and without RUN_DIR those in
+it are drawn.
 """
 
 from __future__ import annotations
@@ -20,34 +31,38 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch import experiment, studies
+from tfbigbatch.cli import explain
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports.html import write_page
 from tfbigbatch.reports.report import Report, make_folder
 
 
 def define_flags() -> None:
-    define_runs()
+    flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
+    flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
+    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
     flags.DEFINE_float("target", None, "With folders: value of the metric; the page shows the steps of each run to it.")
     flags.DEFINE_string(
         "results",
         None,
-        "Path of the results; file extensions are added. Default: report, in the common parent of the folders or in "
-        "--model_dir.",
+        "Path of the results; file extensions are added. Default: report, or explained, in the common parent of the "
+        "folders or in --model_dir.",
     )
-
-
-def define_runs() -> None:
-    """The flags of a command that takes RUN_DIR... or the runs of a study; see `report_of`."""
-    flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
-    flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
-    flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
+    flags.DEFINE_bool("explain", False, "Split what large-batch runs lose: plateau, path, overfitting.")
+    flags.DEFINE_string(
+        "data_dir", None, "With --explain: folder of the task's data. Default: the one that each run remembers."
+    )
 
 
 def main(folders: Sequence[str]) -> None:
     options = flags.FLAGS
-    report = report_of(folders, options.target)
-    parent = options.model_dir or os.path.commonpath([os.path.abspath(each) for each in folders])
-    path = options.results or os.path.join(parent, "report")
+    if options.explain:
+        _explain(folders)
+        return
+    if options.data_dir is not None:
+        raise InputError("--data_dir goes with --explain: a report reads no data.")
+    report = _report_of(folders, options.target)
+    path = _results(folders, "report")
     print("\n".join(report.table().markdown()) + "\n")
     make_folder(path)
     report.write_results(f"{path}.json")
@@ -56,7 +71,28 @@ def main(folders: Sequence[str]) -> None:
         print(f"written  {file}")
 
 
-def report_of(folders: Sequence[str], target: float | None = None) -> Report:
+def _explain(folders: Sequence[str]) -> None:
+    """Explains the runs that are asked for, or those of --results alone."""
+    options = flags.FLAGS
+    if options.target is not None:
+        raise InputError("--target does not go with --explain, which compares losses.")
+    if options.data_dir is not None and not os.path.exists(options.data_dir):
+        raise InputError(f"--data_dir={options.data_dir}: no such folder. Give the folder of the runs' data.")
+    drawn_again = options.results and not folders and not options.study
+    report = None if drawn_again else _report_of(folders)
+    path = _results(folders, "explained")
+    make_folder(path)
+    explain.explain(report, path, options.data_dir)
+
+
+def _results(folders: Sequence[str], name: str) -> str:
+    """The path of --results, by default of this name beside the runs."""
+    options = flags.FLAGS
+    parent = options.model_dir or (os.path.commonpath([os.path.abspath(each) for each in folders]) if folders else ".")
+    return options.results or os.path.join(parent, name)
+
+
+def _report_of(folders: Sequence[str], target: float | None = None) -> Report:
     """The report of the run directories in and under folders, or of the runs of --study.
 
     Raises:

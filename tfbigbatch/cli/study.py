@@ -33,9 +33,9 @@ from tfbigbatch.cli import experiment_flags
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.files import find
 from tfbigbatch.reports.report import Report, make_folder
-from tfbigbatch.studies import series, study
+from tfbigbatch.studies import series
 from tfbigbatch.studies.results_cache import ResultsCache
-from tfbigbatch.studies.study import Study
+from tfbigbatch.studies.study import Study, load
 from tfbigbatch.training.options import RunOptions, check
 from tfbigbatch.utils import command
 
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.config:
         run(options, grid(options), options.config)
         return
-    table = study.load(options.study)
+    table = load(options.study)
     if fields := experiment_flags.overrides(options):
         table = table.with_fields(fields)
     run(options, table.made_quick(options.data_dir) if options.quick else table, [options.study])
@@ -104,7 +104,7 @@ def grid(options: flags.FlagValues) -> Study:
     if len(set(names)) < len(names):
         names = list(paths)
     seeds = command.numbers("seeds", options.seeds or ["0"], int)
-    table = study.new(", ".join(paths))
+    table = Study(", ".join(paths))
     for name, path in zip(names, paths):
         base = experiment_flags.load(path, options)
         for values in itertools.product(*swept.values()):

@@ -416,9 +416,7 @@ def load(path: str) -> Study:
     """
     study = call(path, "get_study", flag="study")
     if not isinstance(study, Study):
-        raise InputError(
-            f"--study={path}: get_study() returned {type(study).__name__}; expected a studies.Study."
-        )
+        raise InputError(f"--study={path}: get_study() returned {type(study).__name__}; expected a studies.Study.")
     rows = study.rows()
     if not rows:
         raise InputError(f"--study={path}: the study has no rows; add some with its add().")

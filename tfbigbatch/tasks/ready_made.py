@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tfbigbatch import tasks
 from tfbigbatch.errors import InputError
+from tfbigbatch.tasks import registry
 from tfbigbatch.tasks.base import CLASSES, Task, fact
 from tfbigbatch.utils.home import expanded_texts
 from tfbigbatch.utils.user_code import check_objects
@@ -232,7 +232,7 @@ def define(
         "higher_is_better": _direction(target, owner) if higher_is_better is None else bool(higher_is_better),
         "evaluates_on": (evaluates_on,) if isinstance(evaluates_on, str) else tuple(evaluates_on),
     }
-    tasks.register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
+    registry.register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
 
 
 def _fields_of(given: Definition, smoke: Mapping[str, Any], quick: Mapping[str, Any], owner: str) -> dict[str, Any]:

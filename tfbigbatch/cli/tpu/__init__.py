@@ -1,1 +1,0 @@
-"""The commands that compile for TPUs and plan runs on them."""
