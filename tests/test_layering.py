@@ -2,6 +2,7 @@
 
 import ast
 import glob
+import graphlib
 import os
 import subprocess
 import sys
@@ -67,6 +68,21 @@ def test_a_subpackage_imports_only_what_lies_below(subpackage):
     for path in glob.glob(os.path.join(PACKAGE, subpackage, "**", "*.py"), recursive=True):
         above = imported(path) - ALLOWED[subpackage] - ANYWHERE - {subpackage}
         assert not above, f"{path} imports {above}"
+
+
+def test_no_imports_go_in_a_circle():
+    """Not those inside functions or for type checkers either."""
+    paths = glob.glob(os.path.join(PACKAGE, "**", "*.py"), recursive=True)
+    modules = {
+        os.path.relpath(path, os.path.dirname(PACKAGE))[:-3].replace(os.sep, ".").removesuffix(".__init__"): path
+        for path in paths
+    }
+    graph = {}
+    for module, path in modules.items():
+        names = {name for node in ast.walk(parsed(path)) for name in names_in(node)}
+        found = {name if name in modules else name.rpartition(".")[0] for name in names}
+        graph[module] = found & set(modules) - {module}
+    graphlib.TopologicalSorter(graph).prepare()
 
 
 def importers(subpackage):
