@@ -189,6 +189,6 @@ def test_no_tensorflow_is_imported_by(statements, imported):
 
 
 def test_an_unknown_name_is_told_what_there_is():
-    with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has Adasum, BatchRamp, LAMB, LARS"):
+    with pytest.raises(AttributeError, match="no attribute 'LAMBDA'; it has AdamW, Adasum, BatchRamp, LAMB, LARS"):
         _ = tfbigbatch.LAMBDA
-    assert {"Adasum", "LAMB", "LARS", "optimizers"} <= set(dir(tfbigbatch))
+    assert {"AdamW", "LAMB", "LARS", "optimizers"} <= set(dir(tfbigbatch))
