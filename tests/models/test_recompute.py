@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from tests.conftest import mirrored
-from tfbigbatch.models import image_models
+from tfbigbatch.models import bert, image_models
 from tfbigbatch.models.image_layers import FusedBatchNormalization
 from tfbigbatch.models.recompute import in_turn
 
@@ -59,9 +59,13 @@ def with_dropout(recompute):
     return keras.Model(images, keras.layers.Dense(3, dtype="float32", name="logits")(features))
 
 
+tiny_bert = functools.partial(
+    bert.classifier, classes=3, vocabulary_size=20, layers=2, hidden_units=8, heads=2, inner_units=16
+)
 resnet = functools.partial(image_models.build, "resnet", image_size=8, classes=3, width=8, blocks=(1, 1))
 NETWORKS = {
     "dropout": with_dropout,
+    "bert": tiny_bert,
     "resnet": resnet,
     "resnet, version 2": functools.partial(resnet, version=2, bottleneck=True),
 }
@@ -69,6 +73,16 @@ NETWORKS = {
 
 def loss_of(outputs):
     return tf.reduce_mean(tf.square(tf.cast(outputs, tf.float32) - 1.0))
+
+
+def batch_of(model):
+    """Images, or the tokens, mask and segments of texts of six tokens."""
+    draws, limit = np.random.RandomState(0), 2 if isinstance(model.input, dict) else 256
+
+    def drawn(each):
+        return tf.constant(draws.randint(0, limit, [size or 6 for size in (EXAMPLES, *each.shape[1:])]), each.dtype)
+
+    return tf.nest.map_structure(drawn, model.input)
 
 
 def trained(name, recompute, *, strategy=None, policy="float32", jit_compile=None):
@@ -83,15 +97,15 @@ def trained(name, recompute, *, strategy=None, policy="float32", jit_compile=Non
         optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
         optimizer.build(model.trainable_variables)
 
-    def in_replica(images):
+    def in_replica(batch):
         with tf.GradientTape() as tape:
-            loss = loss_of(model(images, training=True))
+            loss = loss_of(model(batch, training=True))
         gradients = tape.gradient(loss, [each.value for each in model.trainable_variables])
         optimizer.apply(gradients, model.trainable_variables)
         return loss
 
-    images = tf.constant(np.random.RandomState(0).randint(0, 256, (EXAMPLES, 8, 8, 3)), model.input.dtype)
-    step = tf.function(lambda: strategy.run(in_replica, args=(images,)), autograph=False, jit_compile=jit_compile)
+    batch = batch_of(model)
+    step = tf.function(lambda: strategy.run(in_replica, args=(batch,)), autograph=False, jit_compile=jit_compile)
     losses = [[each.numpy() for each in strategy.experimental_local_results(step())] for _ in range(3)]
     return losses, {each.path: np.asarray(each) for each in model.variables}
 
@@ -105,12 +119,14 @@ def assert_same_bits(name, **options):
 SLOW = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["dropout", "resnet", pytest.param("resnet, version 2", marks=SLOW)])
+@pytest.mark.parametrize("name", ["dropout", "bert", "resnet", pytest.param("resnet, version 2", marks=SLOW)])
 def test_steps_end_in_the_same_bits(name):
     assert_same_bits(name)
 
 
-@pytest.mark.parametrize("name", ["dropout", *[pytest.param(name, marks=SLOW) for name in NETWORKS if "res" in name]])
+@pytest.mark.parametrize(
+    "name", ["dropout", *[pytest.param(name, marks=SLOW) for name in NETWORKS if name != "dropout"]]
+)
 def test_two_replicas_in_bfloat16_end_in_the_same_bits(name):
     assert_same_bits(name, strategy=mirrored(2), policy="mixed_bfloat16")
 

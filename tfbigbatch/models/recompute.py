@@ -40,9 +40,10 @@ class Block:
         # The state: statistics, and the seeds of random draws.
         weights, state = ([each for each in variables if each.trainable is trains] for trains in (True, False))
 
-        def function(weight_values: Sequence[Any], state_values: Sequence[Any], *tensors: Any) -> tuple[Any, list[Any]]:
+        def function(state_values: Sequence[Any], weight_values: Sequence[Any], *tensors: Any) -> tuple[Any, list[Any]]:
             """The output, and the values of the state that change, else None; assigns nothing."""
-            values = zip([*weights, *state], [*weight_values, *state_values])
+            # Without values of weights the function reads the variables themselves.
+            values = zip([*state, *weights], [*state_values, *weight_values])
             with keras.StatelessScope(state_mapping=values, initialize_variables=False) as scope:
                 before = [scope.get_current_value(each) for each in state]
                 output = self._function(*tensors, training=True)
@@ -51,7 +52,7 @@ class Block:
 
         # As stored: inside of a layer under mixed precision a value would be rounded.
         with backend.AutocastScope(None):
-            values = [[keras.ops.convert_to_tensor(each) for each in group] for group in (weights, state)]
+            values = [[keras.ops.convert_to_tensor(each) for each in group] for group in (state, weights)]
         output, after = checkpoint(function, *values, *tensors)
         for variable, value in zip(state, after):
             if value is not None:
@@ -92,30 +93,31 @@ def recomputed(model: keras.Model, ends: Sequence[keras.KerasTensor]) -> keras.M
     return model
 
 
-def _checkpoint_in_tensorflow(function: Callable[..., Any], weights: Any, state: Any, *tensors: Any) -> Any:
+def _checkpoint_in_tensorflow(function: Callable[..., Any], state: Any, weights: Any, *tensors: Any) -> Any:
     import tensorflow as tf
 
     # Keras gives the variables themselves: the second pass needs the seeds that the first had.
-    weights, state = ([tf.convert_to_tensor(each) for each in group] for group in (weights, state))
+    state = [tf.convert_to_tensor(each) for each in state]
     after: list[Any] = []
 
+    # The weights are no arguments
     @tf.custom_gradient
-    def block(*arguments: Any) -> tuple[Any, Callable[..., Any]]:
-        weight_values, inputs = list(arguments[: len(weights)]), list(arguments[len(weights) :])
-        output, after[:] = function(weight_values, state, *inputs)
+    def block(*inputs: Any) -> tuple[Any, Callable[..., Any]]:
+        output, after[:] = function(state, (), *inputs)
 
-        def gradient(upstream: Any) -> Any:
+        def gradient(upstream: Any, variables: Sequence[Any] = ()) -> Any:
             with contextlib.ExitStack() as contexts:
-                upstream, again, seeds = _after(contexts, (upstream, inputs, state))
+                upstream, again, seeds = _after(contexts, (upstream, list(inputs), state))
                 tape = contexts.enter_context(tf.GradientTape())
-                sources = [*weight_values, *again]
-                tape.watch([each for each in sources if each.dtype.is_floating])
-                output, _ = function(weight_values, seeds, *again)
-            return tape.gradient(output, sources, output_gradients=upstream)
+                tape.watch([each for each in again if each.dtype.is_floating])
+                output, _ = function(seeds, (), *again)
+            found = tape.gradient(output, [*again, *variables], output_gradients=upstream)
+            of_tensors, of_variables = found[: len(again)], found[len(again) :]
+            return (of_tensors, of_variables) if variables else of_tensors
 
         return output, gradient
 
-    return block(*weights, *tensors), after
+    return block(*tensors), after
 
 
 def _after(contexts: contextlib.ExitStack, tensors: Any) -> Any:
