@@ -100,7 +100,7 @@ def _checkpoint_in_tensorflow(function: Callable[..., Any], state: Any, weights:
     state = [tf.convert_to_tensor(each) for each in state]
     after: list[Any] = []
 
-    # The weights are no arguments
+    # The weights are no arguments: held from the first pass on, they would be copied where the optimizer updates them.
     @tf.custom_gradient
     def block(*inputs: Any) -> tuple[Any, Callable[..., Any]]:
         output, after[:] = function(state, (), *inputs)
@@ -113,6 +113,10 @@ def _checkpoint_in_tensorflow(function: Callable[..., Any], state: Any, weights:
                 output, _ = function(seeds, (), *again)
             found = tape.gradient(output, [*again, *variables], output_gradients=upstream)
             of_tensors, of_variables = found[: len(again)], found[len(again) :]
+            # The second pass of the block before would else run beside the products for the gradients of these weights,
+            # which hold the activations of this block.
+            with tf.control_dependencies([each for each in of_variables if each is not None]):
+                of_tensors = [None if each is None else tf.identity(each) for each in of_tensors]
             return (of_tensors, of_variables) if variables else of_tensors
 
         return output, gradient
