@@ -6,7 +6,7 @@ from tfbigbatch import experiment, tasks
 
 
 def network():
-    from tf_keras import Sequential, layers
+    from keras import Sequential, layers
 
     return Sequential(
         [layers.Dense(16), layers.BatchNormalization(), layers.ReLU(), layers.Dropout(0.2), layers.Dense(1)]

@@ -11,6 +11,7 @@ from tests.helpers.runs import stopping, values_of
 from tfbigbatch import tasks, train
 from tfbigbatch.errors import Preempted
 from tfbigbatch.export import export_run
+from tfbigbatch.runs import weights
 from tfbigbatch.runs.load import load_run
 
 MOMENTUM = 0.75
@@ -34,33 +35,34 @@ def averaged(tmp_path_factory, quick_config):
     return directory
 
 
-def average(index):
-    """The name of a variable's average in a checkpoint."""
-    return f"averages/{index}/.ATTRIBUTES/VARIABLE_VALUE"
+def part_of(values, part):
+    """The values of a part of a checkpoint, 'weights' or 'averages', by the variables' keys."""
+    return {name.partition("/")[2]: value for name, value in values.items() if name.startswith(f"{part}/")}
 
 
 @functools.cache
 def expected_averages(directory, steps):
     """The averages after `steps`, of the weights in the checkpoints, from those of step 1."""
-    values = values_at(directory, 1)
-    count = sum(name.startswith("averages/") for name in values)
-    found = [values[average(index)].astype(np.float64) for index in range(count)]
-    network = load_run(directory, 1).network
+    found = part_of(values_at(directory, 1), "averages")
     for step in range(2, steps + 1):
-        tf.train.Checkpoint(network=network).restore(str(directory / "checkpoints" / f"step-{step}")).expect_partial()
-        for index, variable in enumerate(network.trainable_variables):
-            found[index] = MOMENTUM * found[index] + (1 - MOMENTUM) * variable.numpy().astype(np.float64)
+        for name, value in part_of(values_at(directory, step), "weights").items():
+            found[name] = MOMENTUM * found[name].astype(np.float64) + (1 - MOMENTUM) * value
     return found
+
+
+def assert_averages(network, directory, steps):
+    expected = expected_averages(directory, steps)
+    assert len(network.trainable_variables) == len(expected)
+    for path, variable in weights.by_path(network).items():
+        key = path.replace("/", ".S") + "/.ATTRIBUTES/VARIABLE_VALUE"
+        np.testing.assert_allclose(variable, expected[key], rtol=1e-5, atol=1e-7)
 
 
 def test_a_loaded_run_has_the_averages_and_its_evaluations_are_theirs(averaged, quick_config):
     for checkpoint in (8, "newest"):
-        run = load_run(averaged, checkpoint)
-        for variable, expected in zip(run.network.trainable_variables, expected_averages(averaged, 8)):
-            np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=1e-7)
+        assert_averages(load_run(averaged, checkpoint).network, averaged, 8)
     best = load_run(averaged, "best")
-    for variable, expected in zip(best.network.trainable_variables, expected_averages(averaged, best.step)):
-        np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=1e-7)
+    assert_averages(best.network, averaged, best.step)
 
     # The accuracy in the log is that of the loaded network on the same digits.
     run = load_run(averaged)
@@ -75,11 +77,9 @@ def test_a_loaded_run_has_the_averages_and_its_evaluations_are_theirs(averaged, 
 @pytest.mark.slow
 def test_training_has_the_bits_of_a_run_without_averages(averaged, quick_config, tmp_path):
     train.run(quick_config(**SHORT, optimizer=LAMB), model_dir=str(tmp_path))
-    with_averages, without = values_at(averaged, 8), values_at(tmp_path, 8)
-    names = [name for name in without if name.startswith("network/")]
-    assert names
-    for name in names:
-        np.testing.assert_array_equal(with_averages[name], without[name])
+    with_averages, without = (part_of(values_at(each, 8), "weights") for each in (averaged, tmp_path))
+    assert without
+    np.testing.assert_equal(with_averages, without)
 
 
 @pytest.mark.parametrize("replicas", [0, pytest.param(2, marks=pytest.mark.slow)])
@@ -105,10 +105,9 @@ def test_a_stop_in_an_evaluation_saves_the_weights_and_the_resumed_run_ends_in_t
 def test_a_new_run_begins_with_the_averages_of_another(averaged, quick_config, tmp_path):
     config = quick_config(**SHORT, optimizer={**LAMB, **AVERAGED})
     train.run(config, model_dir=str(tmp_path), init_from=str(averaged), stop_after=1)
-    network = load_run(averaged).network
     start = values_at(tmp_path, 0)
-    for index, variable in enumerate(network.trainable_variables):
-        np.testing.assert_array_equal(start[average(index)], variable.numpy())
+    np.testing.assert_equal(part_of(start, "averages"), part_of(values_at(averaged, 8), "averages"))
+    np.testing.assert_equal(part_of(start, "weights"), part_of(start, "averages"))
 
 
 def test_export_writes_the_averages(averaged, tmp_path):

@@ -100,7 +100,7 @@ def test_a_run_begins_with_the_weights_of_another(tmp_path, quick_config, capsys
     assert f"init       5 of 5 variables from {first}/checkpoints/step-1; the optimizer starts fresh" in said
     # The first checkpoint is of the weights as they were read.
     one, two = final_weights(first), final_weights(second)
-    network = [name for name in one if name.startswith("network/")]
+    network = [name for name in one if name.startswith("weights/")]
     assert network and not np.any(two["optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"])
     for name in network:
         np.testing.assert_array_equal(one[name], two[name])

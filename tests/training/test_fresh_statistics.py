@@ -1,10 +1,9 @@
 """Batch normalisation in runs of few steps: a warning, and statistics that an evaluation recomputes."""
 
+import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS, KERAS_VERSIONS
 from tfbigbatch import experiment, tasks, train
 from tfbigbatch.runs.load import load_run
 
@@ -13,18 +12,13 @@ X = (3 * DRAW.normal(size=(240, 6)) + 2).astype("float32")
 Y = (X[:, 0] > 2).astype("int64")
 
 
-def config_of(version, *, momentum=0.99, **fields):
-    keras = KERAS[version]
+def normalised():
+    layers = keras.layers
+    statistics = layers.BatchNormalization(name="statistics")
+    return keras.Sequential([layers.Input((6,)), statistics, layers.Dropout(0.3), layers.Dense(8, "relu"), layers.Dense(2)])
 
-    def network():
-        layers = keras.layers
-        return keras.Sequential(
-            [
-                *(layers.Input((6,)), layers.BatchNormalization(momentum=momentum, name="statistics")),
-                *(layers.Dropout(0.3), layers.Dense(8, "relu"), layers.Dense(2)),
-            ]
-        )
 
+def config_of(network=normalised, **fields):
     tasks.define("normalised", network=network, data={"train": (X, Y), "validation": (X, Y)})
     config = experiment.new("normalised")
     config.batch_size, config.accumulation_steps, config.duration = 48, 2, "10 steps"
@@ -34,23 +28,17 @@ def config_of(version, *, momentum=0.99, **fields):
     return config
 
 
-def statistics(network):
-    [layer] = [layer for layer in network.layers if layer.name == "statistics"]
-    return np.asarray(layer.moving_mean), np.asarray(layer.moving_variance)
-
-
-@pytest.mark.parametrize("version", KERAS_VERSIONS)
 @pytest.mark.parametrize("replicas", [0, 4])
-def test_evaluations_and_checkpoints_have_statistics_of_training_batches(tmp_path, capsys, version, replicas):
-    config = config_of(version, simulated_replicas=replicas, evaluate_with_fresh_statistics=True)
+def test_evaluations_and_checkpoints_have_statistics_of_training_batches(tmp_path, capsys, replicas):
+    config = config_of(simulated_replicas=replicas, evaluate_with_fresh_statistics=True)
     done = train.run(config, model_dir=str(tmp_path))
     assert "warning" not in capsys.readouterr().out
     network = load_run(tmp_path).network
     # Of the first layer: those of the examples, which an epoch of micro-batches of 24 has once.
-    mean, variance = statistics(network if version == "tf_keras" else network.keras3_model)
-    np.testing.assert_allclose(mean, X.mean(axis=0), rtol=1e-4)
-    np.testing.assert_allclose(variance, X.var(axis=0), rtol=0.4)
-    right = np.mean(np.argmax(network(tf.constant(X), training=False), axis=-1) == Y)
+    layer = network.get_layer("statistics")
+    np.testing.assert_allclose(layer.moving_mean, X.mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(layer.moving_variance, X.var(axis=0), rtol=0.4)
+    right = np.mean(np.argmax(network(X, training=False), axis=-1) == Y)
     assert done["metrics"]["accuracy"] == pytest.approx(right, abs=1e-6)
 
 
@@ -58,7 +46,7 @@ def test_evaluations_and_checkpoints_have_statistics_of_training_batches(tmp_pat
 def test_the_weights_are_those_of_a_run_without_which_warns(tmp_path, capsys):
     networks = []
     for fresh in (False, True):
-        config = config_of("tf_keras", evaluate_with_fresh_statistics=fresh)
+        config = config_of(evaluate_with_fresh_statistics=fresh)
         train.run(config, model_dir=str(tmp_path / str(fresh)), stop_after=5 if fresh else None)
         train.run(config, model_dir=str(tmp_path / str(fresh)))
         networks.append(load_run(tmp_path / str(fresh)).network)
@@ -69,10 +57,8 @@ def test_the_weights_are_those_of_a_run_without_which_warns(tmp_path, capsys):
 
 
 def test_a_network_without_batch_normalisation_is_told_of_the_field(tmp_path, capsys):
-    config = config_of("tf_keras", evaluate_with_fresh_statistics=True)
-    network = lambda: KERAS["tf_keras"].Sequential([KERAS["tf_keras"].layers.Dense(2)])
-    tasks.define("normalised", network=network, data={"train": (X, Y), "validation": (X, Y)})
-    config.duration = "1 steps"
+    network = lambda: keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
+    config = config_of(network, duration="1 steps", evaluate_with_fresh_statistics=True)
     train.run(config, model_dir=str(tmp_path))
     said = capsys.readouterr().out
     assert "evaluate_with_fresh_statistics=True has no effect" in said and "use_ema: ema_momentum=0.5 keeps 50%" in said

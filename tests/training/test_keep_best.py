@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.runs import values_of
 from tfbigbatch import train
 from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.training import loop
+from tfbigbatch.training import setup
 
 ACCURACY = {4: 0.5, 8: 0.7, 12: 0.6, 16: 0.9, 20: 0.8, 24: 0.9}
 
@@ -31,7 +31,7 @@ class Evaluator:
 def accuracies(monkeypatch):
     """The accuracies by step that evaluations find."""
     monkeypatch.setattr(Evaluator, "values", dict(ACCURACY), raising=False)
-    monkeypatch.setattr(loop, "Evaluator", Evaluator)
+    monkeypatch.setattr(setup, "Evaluator", Evaluator)
     return Evaluator.values
 
 
@@ -81,7 +81,7 @@ def test_after_a_rollback_the_best_is_of_the_steps_that_count(tmp_path, quick_co
             # Before the rollback step 16 was better.
             return {"accuracy": 0.99 if evaluated.count(16) == 1 and step == 16 else ACCURACY[step]}
 
-    monkeypatch.setattr(loop, "Evaluator", Poisoned)
+    monkeypatch.setattr(setup, "Evaluator", Poisoned)
     fields = {"evaluate_every": "4 steps", "checkpoint_every": "12 steps", "divergence__rollbacks": 1}
     result = train.run(quick_config(**fields), model_dir=str(tmp_path))
     assert os.path.exists(tmp_path / "rollbacks.json") and evaluated.count(16) == 2

@@ -45,7 +45,7 @@ def test_rounds_of_one_step_of_sgd_are_data_parallelism(tmp_path, quick_config, 
         config = quick_config(optimizer=optimizer, simulated_replicas=REPLICAS, duration="12 steps")
         train.run(config, model_dir=str(tmp_path / name))
         ends.append(final_weights(tmp_path / name))
-    weights = [name for name in ends[1] if name.startswith("network/")]
+    weights = [name for name in ends[1] if name.startswith("weights/")]
     assert weights
     for name in weights:
         np.testing.assert_allclose(ends[0][name], ends[1][name], rtol=1e-4, atol=1e-6, err_msg=name)

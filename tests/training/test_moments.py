@@ -6,7 +6,7 @@ import pytest
 
 from tests.training.test_ramps import digits_phases
 from tfbigbatch import train
-from tfbigbatch.training.build import compiled_model
+from tfbigbatch.training.build import compiled_network
 
 SCALED = {"schedule__batch_size": 12, "batch_size": 192}
 HALF_LIFE = {**SCALED, "schedule__moments": "half_life"}
@@ -44,7 +44,7 @@ LAMB = {"name": "lamb", "beta_2": 0.99, "weight_decay": 0.01}
 )
 def test_the_optimizer_of_a_run_has_the_scaled_values(quick_config, fields, optimizer, expected):
     config = quick_config(**fields, optimizer=optimizer)
-    made = compiled_model(config, digits_phases(config)).optimizer
+    made = compiled_network(config, digits_phases(config)).optimizer
     assert {name: operator.attrgetter(name)(made) for name in expected} == pytest.approx(expected)
     # The config says what it said.
     assert config.optimizer.to_dict() == optimizer

@@ -27,7 +27,7 @@ def iterator(strategy, data, batch=BATCH):
 
 
 def classifier(*layers):
-    return keras.Sequential([keras.Input((FEATURES,)), *layers, keras.layers.Dense(CLASSES, dtype="float32")])
+    return keras.Sequential([keras.Input((FEATURES,)), *layers, keras.layers.Dense(CLASSES, dtype="float32", name="logits")])
 
 
 def compiled(strategy, network=classifier, optimizer=None, **fields):

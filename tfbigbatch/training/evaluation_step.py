@@ -91,6 +91,8 @@ class EvaluationStep:
         # The variables cannot be made within a traced function.
         values = tf.nest.map_structure(lambda each: self._strategy.experimental_local_results(each)[0], batch)
         spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, values)
+        # A metric of the real examples may refuse the mask as weights.
+        spec = spec if self._real_examples is None else spec[:2]
         return MetricSums(self._network, self._strategy, spec, output_spec(self._network, spec, self._streams))
 
     @functools.cached_property
