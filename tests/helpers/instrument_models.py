@@ -1,15 +1,10 @@
-"""Toy models of both Kerases for the instruments."""
+"""Toy models for the instruments."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from tests.helpers.keras_versions import KERAS
 
-# Tests that trace much: the second Keras would take as long again, and is left to the slow ones.
-one_keras_or_slow = pytest.mark.parametrize(
-    "keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)]
-)
 FEATURES = 4
 
 
@@ -19,7 +14,7 @@ def examples(count, seed=0):
     return x, (np.sin(x.sum(axis=1, keepdims=True)) + 0.1 * random.normal(size=(count, 1))).astype("float32")
 
 
-def model_of(keras_version, *hidden, optimizer="sgd", strategy=None, **compile_arguments):
+def model_of(*hidden, optimizer="sgd", strategy=None, keras_version="keras3", **compile_arguments):
     """A compiled regression; `hidden` are functions from the Keras' layers to a layer."""
     keras = KERAS[keras_version]
     keras.utils.set_random_seed(0)

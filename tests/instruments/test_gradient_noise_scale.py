@@ -2,12 +2,12 @@
 
 import math
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.instrument_models import examples, one_keras_or_slow
-from tests.helpers.keras_versions import KERAS
+from tests.helpers.instrument_models import examples
 from tfbigbatch.instruments import GradientNoiseScale, StepGradients
 
 DIMENSION, NOISE = 4, 0.5
@@ -23,20 +23,18 @@ def linear_examples(count, seed):
     return x, (NOISE * random.normal(size=(count, 1))).astype("float32")
 
 
-def still(keras_version):
+def still():
     """The model y = x OFFSET, of data whose best weights are 0, that no update changes."""
-    keras = KERAS[keras_version]
     model = keras.Sequential([keras.layers.Input((DIMENSION,)), keras.layers.Dense(1, use_bias=False)])
     model.compile(keras.optimizers.SGD(0.0), "mse", jit_compile=False)
     model.set_weights([OFFSET[:, None]])
     return model
 
 
-@one_keras_or_slow
-def test_fresh_probes_give_the_closed_form_within_its_error(keras_version):
+def test_fresh_probes_give_the_closed_form_within_its_error():
     looks = 40
     raw = GradientNoiseScale(probe=lambda step: linear_examples(32, seed=step), micro_batches=4, when=1, smoothing=0.0)
-    model = still(keras_version)
+    model = still()
     x, y = linear_examples(looks * 2, seed=1000)
     model.fit(x, y, batch_size=2, verbose=0, callbacks=[raw])
     for name, truth in (("squared_norm", SQUARED_NORM), ("trace", TRACE)):
@@ -52,8 +50,6 @@ def test_fresh_probes_give_the_closed_form_within_its_error(keras_version):
 
 
 def test_a_train_step_of_ones_own_hands_its_gradients_over():
-    keras = KERAS["keras3"]
-
     class Watched(keras.Model):
         """Two micro-batches to an update, as a user of Keras 3 would write it."""
 

@@ -1,4 +1,4 @@
-"""What all instruments share, in the `fit` of both Kerases."""
+"""What all instruments share in `fit`, of Keras 2 too."""
 
 import re
 
@@ -8,8 +8,8 @@ import tensorflow as tf
 from tensorboard.plugins.custom_scalar import layout_pb2
 
 from tests.conftest import mirrored
-from tests.helpers.instrument_models import examples, fit, model_of, one_keras_or_slow, tanh
-from tests.helpers.keras_versions import both_versions, make
+from tests.helpers.instrument_models import examples, fit, model_of, tanh
+from tests.helpers.keras_versions import make
 from tfbigbatch import instruments
 
 PROBE = examples(16, seed=1)
@@ -23,7 +23,7 @@ def all_of(log=None, **options):
     ]
 
 
-@one_keras_or_slow
+@pytest.mark.parametrize("keras_version", ["keras3", pytest.param("tf_keras", marks=pytest.mark.slow)])
 def test_a_run_ends_in_the_same_bits_with_all_of_them_and_the_events_are_read_back(keras_version, tmp_path):
     def normalised(layers):
         return layers.BatchNormalization()
@@ -31,7 +31,8 @@ def test_a_run_ends_in_the_same_bits_with_all_of_them_and_the_events_are_read_ba
     def lamb():
         return make(keras_version, "LAMB", learning_rate=0.01, layer_statistics=True)
 
-    watched, alone = (model_of(keras_version, tanh, normalised, optimizer=lamb) for _ in range(2))
+    options = {"optimizer": lamb, "keras_version": keras_version}
+    watched, alone = (model_of(tanh, normalised, **options) for _ in range(2))
     fit(watched, all_of(log=tmp_path / "events", when=3), steps=7)
     fit(alone, steps=7)
     np.testing.assert_equal(watched.get_weights(), alone.get_weights())
@@ -65,25 +66,24 @@ def test_each_measurement_is_once_at_its_step_over_calls_of_fit_and_executions()
     seen = []
     for options, steps in (({}, [(0, 5), (5, 4)]), ({"steps_per_execution": 4}, [(0, 8), (8, 3)])):
         layers = instruments.LayerStatistics(when=3)
-        model = model_of("tf_keras", **options)
+        model = model_of(**options)
         for _, count in steps:
             fit(model, [layers], steps=count)
         seen.append([row["step"] for row in layers.history])
     assert seen == [[3, 6, 9], [4, 8, 11]]
 
 
-@both_versions
-def test_a_model_is_measured_outside_of_fit_as_in_it(keras_version):
+def test_a_model_is_measured_outside_of_fit_as_in_it():
     probe = examples(16)
     inside = instruments.Sharpness(probe=probe, when=[4])
-    model = model_of(keras_version, tanh)
+    model = model_of(tanh)
     fit(model, [inside], steps=4)
     outside = instruments.Sharpness(probe=probe)
     assert outside.measure(model, step=4) == inside.history[-1] and len(outside.history) == 1
 
 
 def test_an_update_cannot_be_measured_outside_of_fit():
-    model = model_of("keras3")
+    model = model_of()
     with pytest.raises(ValueError, match="LayerStatistics.measure: .*Pass it to fit"):
         instruments.LayerStatistics().measure(model)
 
@@ -98,11 +98,11 @@ def test_when_is_an_interval_or_a_list_and_there_is_one_source_of_gradients():
 
 
 def test_replicas_see_what_one_sees():
-    keras_version, rows = "tf_keras", []
+    rows = []
     for strategy in (None, mirrored(2)):
         # Sharpness has a test of its own.
         noise, _, layers = all_of(when=[2])
-        fit(model_of(keras_version, tanh, strategy=strategy), [noise, layers], steps=3)
+        fit(model_of(tanh, strategy=strategy), [noise, layers], steps=3)
         rows.append([list(each.history[0].values()) for each in (noise, layers)])
     for one, other in zip(*rows):
         assert one == pytest.approx(other, rel=1e-3, abs=1e-5, nan_ok=True)

@@ -1,40 +1,39 @@
+import keras
 import numpy as np
 import pytest
 
 from tests.helpers.instrument_models import examples, fit, model_of, tanh
-from tests.helpers.keras_versions import KERAS, make
 from tfbigbatch import instruments
+from tfbigbatch.optimizers.keras3 import LAMB
 
 
 def paths(model):
-    return [getattr(variable, "path", variable.name.split(":")[0]) for variable in model.trainable_variables]
+    return [variable.path for variable in model.trainable_variables]
 
 
-def watched(keras_version, optimizer, steps, **options):
+def watched(optimizer, steps, **options):
     """(model, rows, weights after each update)."""
     layers, weights = instruments.LayerStatistics(when=1, **options), []
 
-    class Keep(KERAS[keras_version].callbacks.Callback):
+    class Keep(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             weights.append(self.model.get_weights())
 
-    model = model_of(keras_version, tanh, optimizer=optimizer)
+    model = model_of(tanh, optimizer=optimizer)
     weights.append(model.get_weights())
     fit(model, [layers, Keep()], steps=steps)
     return model, layers.history, weights
 
 
-@pytest.mark.parametrize("keras_version, optimizer", [("tf_keras", "SGD"), ("keras3", "LAMB")])
-def test_the_norms_are_those_of_the_weights_and_of_their_change(keras_version, optimizer):
-    def make_it():
-        options = {"layer_statistics": True, "exclude_from_layer_adaptation": ["bias"], "learning_rate": 0.02}
-        return (
-            KERAS[keras_version].optimizers.SGD(0.1)
-            if optimizer == "SGD"
-            else make(keras_version, optimizer, **options)
-        )
+OPTIMIZERS = {
+    "SGD": lambda: keras.optimizers.SGD(0.1),
+    "LAMB": lambda: LAMB(0.02, layer_statistics=True, exclude_from_layer_adaptation=["bias"]),
+}
 
-    model, rows, weights = watched(keras_version, make_it, steps=3)
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_norms_are_those_of_the_weights_and_of_their_change(optimizer):
+    model, rows, weights = watched(OPTIMIZERS[optimizer], steps=3)
     assert [row["step"] for row in rows] == [1, 2, 3]
     for row, before, after in zip(rows, weights, weights[1:]):
         for path, old, new in zip(paths(model), before, after):
@@ -55,12 +54,10 @@ def test_the_norms_are_those_of_the_weights_and_of_their_change(keras_version, o
 
 def test_the_gradient_norms_are_what_plain_descent_moves_by():
     """On a batch that is the probe, from the same weights, SGD's update is the rate times the probe's gradient."""
-    keras_version, probe = "keras3", examples(8, seed=5)
+    probe = examples(8, seed=5)
 
     def norms(rate, kind):
-        model, (row,), _ = watched(
-            keras_version, lambda: KERAS[keras_version].optimizers.SGD(rate), steps=1, probe=probe, micro_batches=4
-        )
+        model, (row,), _ = watched(lambda: keras.optimizers.SGD(rate), steps=1, probe=probe, micro_batches=4)
         return [row[f"{kind}/{path}"] for path in paths(model)]
 
     assert norms(0.1, "update_norm") == pytest.approx([0.1 * norm for norm in norms(0.0, "gradient_norm")], rel=1e-3)
@@ -68,11 +65,7 @@ def test_the_gradient_norms_are_what_plain_descent_moves_by():
 
 def test_an_accumulating_optimizer_is_watched_over_its_update():
     layers = instruments.LayerStatistics(when=2)
-
-    def make_it():
-        return make("tf_keras", "LAMB", learning_rate=0.02, accumulation_steps=3)
-
-    model = fit(model_of("tf_keras", tanh, optimizer=make_it), [layers], steps=12)
+    model = fit(model_of(tanh, optimizer=lambda: LAMB(0.02, accumulation_steps=3)), [layers], steps=12)
     assert [row["step"] for row in layers.history] == [2, 4]
     kernel = paths(model)[0]
     # LAMB changes an adapted layer by the rate times its norm.

@@ -11,10 +11,10 @@ from tfbigbatch import instruments
 PROBE = examples(64, seed=1)
 
 
-def look(keras_version, *hidden, strategy=None, **options):
+def look(*hidden, strategy=None, **options):
     """(the model, what one look saw)."""
     sharpness = instruments.Sharpness(probe=PROBE, when=4, **options)
-    model = fit(model_of(keras_version, *hidden, strategy=strategy), [sharpness])
+    model = fit(model_of(*hidden, strategy=strategy), [sharpness])
     assert [seen["step"] for seen in sharpness.history] == [4]
     return model, sharpness.history[0]
 
@@ -50,25 +50,18 @@ def assert_curvature(seen, hessian, gradient, rise, radius, count):
 
 
 def test_a_quadratic():
-    model, seen = look("keras3", eigenvalues=5, radius=0.3, trace_samples=20)
+    model, seen = look(eigenvalues=5, radius=0.3, trace_samples=20)
     x = np.concatenate([PROBE[0], np.ones([64, 1])], axis=1).astype("float64")
     weights = flat(model)
     hessian, gradient = 2 * x.T @ x / 64, 2 * x.T @ (x @ weights - PROBE[1][:, 0]) / 64
     assert_curvature(seen, hessian, gradient, lambda e: gradient @ e + 0.5 * e @ hessian @ e, radius=0.3, count=5)
 
 
-@pytest.mark.parametrize(
-    "keras_version, replicas",
-    # Slow: the other Keras as well, which has the quadratic; and replicas, where each product waits for both.
-    [
-        ("tf_keras", 1),
-        pytest.param("keras3", 1, marks=pytest.mark.slow),
-        pytest.param("tf_keras", 2, marks=pytest.mark.slow),
-    ],
-)
-def test_a_network_whose_whole_hessian_is_computed(keras_version, replicas):
+# Slow: replicas, where each product waits for both.
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_network_whose_whole_hessian_is_computed(replicas):
     strategy = mirrored(2) if replicas == 2 else None
-    model, seen = look(keras_version, tanh, strategy=strategy, eigenvalues=3, trace_samples=30 if replicas == 1 else 8)
+    model, seen = look(tanh, strategy=strategy, eigenvalues=3, trace_samples=30 if replicas == 1 else 8)
     weights = flat(model)
     loss, gradient, hessian = derivatives(network_loss, weights)
     assert seen["loss"] == pytest.approx(loss, rel=1e-5)
@@ -78,7 +71,7 @@ def test_a_network_whose_whole_hessian_is_computed(keras_version, replicas):
 
 def test_a_run_that_left_the_finite_numbers_is_left_alone():
     sharpness = instruments.Sharpness(probe=PROBE, when=[2])
-    model = model_of("tf_keras")
+    model = model_of()
     model.set_weights([weights + np.inf for weights in model.get_weights()])
     fit(model, [sharpness])
     assert set(sharpness.history[0]) == {"step", "loss", "gradient_norm"}

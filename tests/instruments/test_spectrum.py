@@ -1,8 +1,8 @@
+import keras
 import numpy as np
 import pytest
 
 from tests.helpers.instrument_models import fit, model_of, tanh
-from tests.helpers.keras_versions import KERAS
 from tfbigbatch.instruments import LayerStatistics, update_spectrum
 
 
@@ -30,7 +30,7 @@ def test_ranks_do_not_depend_on_the_scale(scale):
 
 def test_layer_statistics_have_the_ranks_of_the_changes():
     layers = LayerStatistics(when=1, spectrum=True)
-    model = model_of("keras3", tanh, optimizer=lambda: KERAS["keras3"].optimizers.SGD(0.1))
+    model = model_of(tanh, optimizer=lambda: keras.optimizers.SGD(0.1))
     before = model.get_weights()
     fit(model, [layers], steps=1)
     for variable, old, new in zip(model.trainable_variables, before, model.get_weights()):

@@ -14,8 +14,8 @@ Y = (X[:, 0] > 2).astype("int64")
 
 def normalised():
     layers = keras.layers
-    statistics = layers.BatchNormalization(name="statistics")
-    return keras.Sequential([layers.Input((6,)), statistics, layers.Dropout(0.3), layers.Dense(8, "relu"), layers.Dense(2)])
+    before = [layers.Input((6,)), layers.BatchNormalization(name="statistics"), layers.Dropout(0.3)]
+    return keras.Sequential([*before, layers.Dense(8, "relu"), layers.Dense(2)])
 
 
 def config_of(network=normalised, **fields):

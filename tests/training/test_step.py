@@ -27,7 +27,8 @@ def iterator(strategy, data, batch=BATCH):
 
 
 def classifier(*layers):
-    return keras.Sequential([keras.Input((FEATURES,)), *layers, keras.layers.Dense(CLASSES, dtype="float32", name="logits")])
+    logits = keras.layers.Dense(CLASSES, dtype="float32", name="logits")
+    return keras.Sequential([keras.Input((FEATURES,)), *layers, logits])
 
 
 def compiled(strategy, network=classifier, optimizer=None, **fields):

@@ -71,7 +71,7 @@ def test_the_norms_are_those_of_the_micro_batches_and_of_their_mean(replicas, ac
     scaled = lambda: keras3.LossScaleOptimizer(keras3.LARS(0.1), initial_scale=64.0)
     x = np.random.RandomState(2).normal(size=(2 * BATCH, 3)).astype("float32")
     y = x[:, :1] * 2
-    kernels, ends = [], []
+    kernels, ends, norms = [], [], None
     for watches in (True, False):
         strategy = replicated(replicas)
         bare = lambda: keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, use_bias=False)])

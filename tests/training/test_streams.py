@@ -147,7 +147,7 @@ def test_an_evaluation_is_that_of_the_whole_text(reference, replicas, batch_size
 @pytest.mark.parametrize("replicas, accumulation_steps", [(1, 1), (2, 2)])
 def test_stopped_in_a_stream_and_resumed_it_ends_in_the_same_bits(tmp_path, replicas, accumulation_steps):
     """With dropout, and another seed in the process that goes on."""
-    ends = []
+    ends, path = [], None
     for parts in ([(0, 7)], [(0, 4), (4, 7)]):
         for number, (first, last) in enumerate(parts):
             strategy = replicated(replicas)

@@ -38,10 +38,9 @@ def by_hand(weights, x, y):
     return (residuals**2).mean(), (small**2).sum(axis=1).mean(), (gradients.mean(axis=0) ** 2).sum()
 
 
-@both_versions
 @pytest.mark.parametrize("replicas", [1, 2, 4])
-def test_linear_regression_by_hand(keras_version, replicas):
-    model = regression(keras_version, strategy=mirrored(replicas) if replicas > 1 else None)
+def test_linear_regression_by_hand(replicas):
+    model = regression("keras3", strategy=mirrored(replicas) if replicas > 1 else None)
     x, y = data()
     measured = ProbeGradients(model, micro_batches_of((x, y), COUNT), training=False)()
     np.testing.assert_allclose(measured, by_hand(model.get_weights()[0], x, y), rtol=1e-5)
