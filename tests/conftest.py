@@ -140,6 +140,11 @@ def one_step_a_call(monkeypatch):
 @pytest.fixture
 def simulated_replicas(monkeypatch):
     """Runs with `simulated_replicas` in this process reduce on one device, for the reason that `mirrored` gives."""
+    reduce_on_one_device(monkeypatch)
+
+
+def reduce_on_one_device(monkeypatch):
+    """What the fixture `simulated_replicas` does, for fixtures of a module."""
     monkeypatch.setattr(
         "tfbigbatch.training.strategy._mirrored_strategy",
         lambda devices: tf.distribute.MirroredStrategy(

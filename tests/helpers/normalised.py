@@ -1,4 +1,4 @@
-"""An experiment whose network has batch normalisation: each replica has statistics of its own."""
+"""An experiment whose network has batch normalisation and dropout, for runs over replicas."""
 
 import numpy as np
 

@@ -19,8 +19,8 @@ def normalised():
 
 
 def config_of(network=normalised, **fields):
-    tasks.define("normalised", network=network, data={"train": (X, Y), "validation": (X, Y)})
-    config = experiment.new("normalised")
+    tasks.define("few_steps", network=network, data={"train": (X, Y), "validation": (X, Y)})
+    config = experiment.new("few_steps")
     config.batch_size, config.accumulation_steps, config.duration = 48, 2, "10 steps"
     config.schedule.learning_rate, config.optimizer = 0.02, {"name": "lamb", "use_ema": True, "ema_momentum": 0.5}
     for name, value in fields.items():

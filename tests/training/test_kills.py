@@ -1,0 +1,72 @@
+"""A run of all that has state, in float16 over two replicas, is killed anywhere and ends in the same bits.
+
+tests/test_train.py and test_ramps.py stop the others: ramps, phases, rollbacks, rounds, DATE.
+"""
+
+import numpy as np
+import pytest
+
+from tests.conftest import reduce_on_one_device
+from tests.helpers import normalised
+from tests.helpers.runs import assert_same_bits, curve, final_weights, killing, stopping
+from tfbigbatch import train
+from tfbigbatch.errors import Preempted
+
+# Batch normalisation and dropout are the network's.
+EVERYTHING = {
+    "mixed_precision": "float16",
+    "accumulation_steps": 2,
+    "optimizer": {"name": "lamb", "use_ema": True, "ema_momentum": 0.9},
+    "phases": ({"duration": "10 steps"}, {"duration": "6 steps", "batch_size": 128, "accumulation_steps": 4}),
+}
+
+
+def config_of(**fields):
+    config = normalised.get_config()
+    intervals = {"log_every": "3 steps", "evaluate_every": "5 steps", "checkpoint_every": "4 steps"}
+    for name, value in {"simulated_replicas": 2, **intervals, **fields}.items():
+        config[name] = value
+    return config
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The directory of the run that nothing disturbs."""
+    directory = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        reduce_on_one_device(monkeypatch)
+        train.run(config_of(**EVERYTHING), model_dir=str(directory))
+    return directory
+
+
+@pytest.mark.usefixtures("one_step_a_call", "simulated_replicas")
+@pytest.mark.parametrize(
+    "arguments, error",
+    [
+        (killing("step 3"), KeyboardInterrupt),
+        (killing("evaluated batch 1"), KeyboardInterrupt),
+        (stopping("evaluated batch 1"), Preempted),
+        (killing("the beginning of the checkpoint of step 8"), KeyboardInterrupt),
+        (killing("step 13"), KeyboardInterrupt),
+    ],
+    ids=["before a checkpoint", "in an evaluation", "stopped in one", "before a save", "in the second phase"],
+)
+def test_killed_anywhere_it_ends_in_the_same_bits(tmp_path, whole, arguments, error):
+    with pytest.raises(error):
+        train.run(config_of(**EVERYTHING), model_dir=str(tmp_path), **arguments)
+    train.run(config_of(**EVERYTHING), model_dir=str(tmp_path))
+    assert_same_bits(whole, tmp_path)
+    assert curve(tmp_path) == curve(whole)
+
+
+@pytest.mark.usefixtures("simulated_replicas")
+def test_the_saved_statistics_are_the_replicas_mean(tmp_path):
+    saved = {}
+    for replicas in (0, 2):
+        config = config_of(simulated_replicas=replicas, duration="1 steps")
+        train.run(config, model_dir=str(tmp_path / str(replicas)), mode="train")
+        values = final_weights(tmp_path / str(replicas))
+        [(_, saved[replicas])] = [item for item in values.items() if "moving_mean" in item[0]]
+    # The mean of a batch is that of its halves' means.
+    assert np.abs(saved[2]).max() > 1e-4
+    np.testing.assert_allclose(saved[2], saved[0], rtol=1e-4, atol=1e-7)
