@@ -167,8 +167,19 @@ def test_bad_input_ends_with_one_message_and_code_1(arguments, environment, said
     assert sum(line.startswith("error: ") for line in outcome.stderr.splitlines()) == 1
 
 
-def test_quick_needs_neither_data_nor_a_directory():
-    done = preloaded.tfbigbatch("train", "--config=experiments/mnist/lstm_legw.py", "--quick")
+# An import of a module that is None raises.
+WITHOUT = """
+import sys
+from tfbigbatch.cli import main
+sys.modules.update({"tf_keras": None, "official": None})
+main.run_command("train", sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("name", ["mnist/lstm_legw", pytest.param("bert/lamb", marks=pytest.mark.slow)])
+def test_quick_needs_no_data_no_directory_no_keras_2_and_no_tf_models_official(tmp_path, name):
+    (tmp_path / "without.py").write_text(WITHOUT)
+    done = preloaded.run(str(tmp_path / "without.py"), f"--config={name}", "--quick")
     assert done.returncode == 0 and "done       8 steps" in done.stdout, done.stderr
 
 

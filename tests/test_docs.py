@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -74,11 +75,11 @@ def test_the_page_runs(page):
     run(page)
 
 
-def small_model(normalised=False):
-    layers = tf_keras.layers
-    tf_keras.utils.set_random_seed(0)
+def small_model(keras, normalised=False):
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
     middle = [layers.BatchNormalization()] if normalised else []
-    return tf_keras.Sequential([layers.Input((4,)), layers.Dense(3), *middle, layers.Dense(1)])
+    return keras.Sequential([layers.Input((4,)), layers.Dense(3), *middle, layers.Dense(1)])
 
 
 @pytest.mark.slow
@@ -89,10 +90,10 @@ def test_the_presets_train_and_peak_where_their_sources_say():
     presets += [names["bert_large_lamb"](phase) for phase in (1, 2)]
     peaks = {10.0: 1564, 17.0: 782, 21.2: 626, 24.699: 606, 0.04: 782, 6e-3: 2133, 4e-3: 213}
     for preset, (peak, step) in zip(presets, peaks.items(), strict=True):
-        schedule = tf_keras.optimizers.schedules.deserialize(preset.get_config()["learning_rate"])
+        schedule = keras.optimizers.schedules.deserialize(preset.get_config()["learning_rate"])
         before, at, after = (float(schedule(step + offset)) for offset in (-1, 0, 1))
         assert before < at > after and at == pytest.approx(peak, rel=1e-5)
-        model = small_model(normalised=True)
+        model = small_model(keras, normalised=True)
         model.compile(preset, "mse")
         model.fit(np.ones([8, 4], "float32"), np.ones([8, 1], "float32"), verbose=0)
         assert np.isfinite(model.get_weights()[0]).all()
@@ -110,7 +111,7 @@ def test_a_peers_checkpoint_goes_on_in_ours(module, theirs, ours, options, tmp_p
     names = run("docs/migration.md")
     x = np.random.RandomState(0).normal(size=(64, 4)).astype("float32")
     fit = {"x": x, "y": x[:, :1], "batch_size": 16, "shuffle": False, "verbose": 0}
-    old, new = small_model(), small_model()
+    old, new = small_model(tf_keras), small_model(tf_keras)
     old.compile(peer(0.05, weight_decay_rate=0.1), "mse")
     old.fit(epochs=2, **fit)
     path = tf.train.Checkpoint(model=old, optimizer=old.optimizer).write(str(tmp_path / "old"))

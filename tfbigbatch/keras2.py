@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-import tf_keras
 
+from tfbigbatch import keras_version
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import adamw, adasum, face, lamb, lars, local_steps, muon, registry, shampoo, wrapper
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
@@ -28,6 +28,9 @@ from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
 from tfbigbatch.schedules import classes
 from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.tensorflow_paths import literal_path
+
+# Imported so, the error where it is not installed names the extra.
+tf_keras: Any = keras_version.keras_package("tf_keras")
 
 if TYPE_CHECKING:
     from tfbigbatch.optimizers.face import KerasOptimizer as _Optimizer

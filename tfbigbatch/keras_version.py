@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import types
 from typing import Any
 
-from tfbigbatch.errors import InputError
+from tfbigbatch.errors import InputError, missing_extra
 from tfbigbatch.utils import arguments
 
 # Value of a `keras=` argument: the package of that Keras.
@@ -34,8 +35,15 @@ def module_for(package: str, keras: str | None = None) -> types.ModuleType:
 
 
 def keras_package(keras: str | None = None) -> types.ModuleType:
-    """`tf_keras` or `keras` itself."""
-    return importlib.import_module(PACKAGES[resolve(keras)])
+    """`tf_keras` or `keras` itself.
+
+    Raises:
+      ValueError: tf_keras is not installed.
+    """
+    name = PACKAGES[resolve(keras)]
+    if name == "tf_keras" and importlib.util.find_spec(name) is None:
+        raise missing_extra(name, "keras2")
+    return importlib.import_module(name)
 
 
 def require_tensorflow(owner: Any, what: str) -> None:

@@ -4,15 +4,14 @@ import dataclasses
 import json
 import math
 
+import keras
 import pytest
-import tf_keras
 
 from tests.helpers.preloaded import tfbigbatch
 from tfbigbatch import Recipe
 from tfbigbatch.advice import sources
 from tfbigbatch.advice.advice import Advice, Optimizer, optimizer_of, planned
 from tfbigbatch.advice.noise import NoisePoint, Range
-from tfbigbatch.models.gnmt import NormedBahdanau
 from tfbigbatch.models.lstm import SequenceLSTM
 
 
@@ -146,12 +145,12 @@ def test_another_optimizer_has_its_own_learning_rate_and_warm_up(recurrent, name
         (lambda layers: [layers.Bidirectional(layers.GRU(2))], True),
         (lambda layers: [layers.ConvLSTM2D(2, 3)], True),
         (lambda layers: [layers.LSTM(2), layers.MultiHeadAttention(1, 2)], False),
-        (lambda layers: [SequenceLSTM(2), NormedBahdanau(2)], False),
+        (lambda layers: [SequenceLSTM(2), layers.AdditiveAttention()], False),
     ],
 )
 def test_the_kind_of_a_network_is_that_of_its_layers(made_by, recurrent):
-    nested = tf_keras.Sequential([tf_keras.Sequential(made_by(tf_keras.layers))])
-    nested.compile(tf_keras.optimizers.AdamW(clipnorm=1.0))
+    nested = keras.Sequential([keras.Sequential(made_by(keras.layers))])
+    nested.compile(keras.optimizers.AdamW(clipnorm=1.0))
     assert optimizer_of(nested) == Optimizer("adamw", True, recurrent)
 
 

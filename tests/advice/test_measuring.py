@@ -86,13 +86,8 @@ def test_a_size_that_does_not_fit_ends_the_list_and_another_error_is_raised():
     [([2.0, 1.0], False), ([2.0, 5.0], True), ([2.0, float("nan")], True), ([-1.0, -2.0], False)],
 )
 def test_a_loss_that_rises_is_a_divergence_and_the_time_is_kept(losses, diverges):
-    scale = types.SimpleNamespace(history=[{"step": step} for step in range(12)])
-
-    def fit(batches, callbacks, **options):
-        for batch, loss in enumerate(losses):
-            callbacks[1].on_train_batch_end(batch, {"loss": loss})
-
-    model = types.SimpleNamespace(stop_training=False, fit=fit)
-    with pytest.raises(InputError, match="the recipe diverges: its mean loss is") if diverges else nullcontext():
-        measuring.train(model, None, scale, -1.0)
-    assert model.stop_training
+    watch = measuring._Watch(types.SimpleNamespace(history=[{"step": step} for step in range(12)]), seconds=-1.0)
+    for loss in losses:
+        assert watch.is_over(loss)
+    with pytest.raises(InputError, match="the recipe diverges: its loss is") if diverges else nullcontext():
+        watch.check()

@@ -26,7 +26,6 @@ def directory(tmp_path):
     ("arguments", "said"),
     [
         (["--config.batch_size=64"], "batch_size: 48 -> 64"),
-        (["--mode=eval", "--config.batch_size=64"], "batch_size: 48 -> 64"),
         (["--mode=eval", LEGW, "--config.seed=3"], "seed: 0 -> 3"),
         (["--mode=eval"], "holds no checkpoint"),
         (["--extend", LEGW, "--config.duration=48 steps"], "not finished; it is at step 7"),

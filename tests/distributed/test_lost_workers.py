@@ -103,13 +103,24 @@ def test_a_killed_or_frozen_worker_restarts_all_to_the_same_bits(tmp_path, undis
     assert_same_bits(tmp_path / "run", undisturbed(workers))
 
 
+# Fields of a run of the user's own model; checkpoints are in the middle of a round.
+VARIANTS = {
+    "every half second": (2, ["checkpoint_every=0.5 seconds"]),
+    "four workers": (4, []),
+    "adasum": (2, ["optimizer.adasum={'combine': 'updates'}"]),
+    "local steps": (2, ["optimizer.local_steps={'every': 8, 'outer': 'nesterov', 'delay': 1}"]),
+    "sharded updates": (2, ["optimizer.shard_updates=True"]),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("every", ["0.5 seconds", "50 steps"])
-def test_a_killed_network_with_batch_normalisation_ends_in_the_same_bits_on_two_workers(tmp_path, every):
-    flags = ["--config=tests/helpers/normalised.py", f"--config.checkpoint_every={every}"]
-    code, out, _ = finish(launch(tmp_path / "whole", 2, *flags, common=[]))
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_users_model_with_batch_normalisation_that_is_killed_ends_in_the_same_bits(tmp_path, variant):
+    workers, fields = VARIANTS[variant]
+    flags = ["--config=tests/helpers/normalised.py", *(f"--config.{field}" for field in fields)]
+    code, out, _ = finish(launch(tmp_path / "whole", workers, *flags, common=[]))
     assert code == 0, out
-    launcher = launch(tmp_path / "run", 2, *flags, common=[], restarts=2)
+    launcher = launch(tmp_path / "run", workers, *flags, common=[], restarts=2)
     wait_for_step(tmp_path / "run", random.randint(120, 400), launcher)
     os.kill(workers_of(launcher)[1], signal.SIGKILL)
     code, out, _ = finish(launcher)

@@ -6,11 +6,13 @@ import json
 import numpy as np
 import pytest
 
+from tests.distributed.worker import run_together
 from tests.helpers.runs import assert_close, final_weights
 from tests.test_command_line import command, finish
 from tests.test_your_own import code_of
 from tfbigbatch.cluster.local import free_addresses
 from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.training import strategy as strategies
 
 FLAGS = [
     "--config=experiments/digits/lstm_lamb.py",
@@ -35,7 +37,11 @@ def cluster(workers, *flags, common=FLAGS):
         )
         for i in range(workers)
     ]
-    outcomes = [finish(process) for process in processes]
+    try:
+        outcomes = [finish(process) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     assert [code for code, _, _ in outcomes] == [0] * workers, outcomes
     return [out for _, out, _ in outcomes]
 
@@ -54,13 +60,22 @@ def metrics_of(directory):
 @pytest.mark.parametrize("workers", [2, 4])
 def test_several_workers_end_where_one_does(workers, tmp_path):
     alone(*FLAGS, f"--model_dir={tmp_path}/one")
-    chief, *others = cluster(workers, f"--model_dir={tmp_path}/many")
+    # The chief alone profiles: all make as many steps in a call.
+    chief, *others = cluster(workers, "--profile_steps=4,6", f"--model_dir={tmp_path}/many")
     assert f"worker 0 of {workers}" in chief and "done       20 steps" in chief
     # Only the chief speaks and writes.
     assert not any(others)
     assert not [path.name for path in (tmp_path / "many").iterdir() if path.name.startswith(".worker")]
     assert_close(tmp_path / "one", tmp_path / "many")
     assert metrics_of(tmp_path / "many") == pytest.approx(metrics_of(tmp_path / "one"), rel=1e-3)
+
+
+def in_a_worker(strategy, directory):
+    return {"n": np.array([strategies.from_chief(strategy, 7 + strategy.cluster_resolver.task_id)])}
+
+
+def test_the_steps_in_a_call_are_the_first_workers(tmp_path):
+    assert [int(each["n"][0]) for each in run_together(2, tmp_path, in_a_worker, devices=2)] == [7, 7]
 
 
 @pytest.mark.slow
@@ -79,28 +94,19 @@ def test_a_batch_ramp_in_two_workers_ends_where_one_does(tmp_path):
 
 
 @pytest.mark.slow
-def test_local_steps_of_two_workers_resume_together_and_end_where_two_replicas_do(tmp_path):
-    rounds = [
-        "--config.duration=36 steps",
-        "--config.evaluate_every=12 steps",
-        "--config.checkpoint_every=9 steps",
-        "--config.optimizer.local_steps={'every': 6, 'outer': 'nesterov', 'delay': 1}",
-    ]
-    for turn in range(2):
-        chief, _ = cluster(2, *rounds, f"--model_dir={tmp_path}/many")
-        if not turn:
-            whole = final_weights(tmp_path / "many")
-            # As if it had been killed after the checkpoint before the last, in the middle of a round.
-            for path in (tmp_path / "many" / "checkpoints").glob("step-36*"):
-                path.unlink()
-            (tmp_path / "many" / "status.json").unlink()
-    assert "rounds     of 6 local steps, 2 replicas, combined by nesterov, a round late" in chief
-    assert "resume     from the checkpoint of step 27" in chief
-    resumed = final_weights(tmp_path / "many")
-    for name, value in whole.items():
-        np.testing.assert_array_equal(resumed[name], value, err_msg=name)
-    alone(*FLAGS, *rounds, "--config.simulated_replicas=2", f"--model_dir={tmp_path}/one")
-    assert_close(tmp_path / "one", tmp_path / "many")
+@pytest.mark.parametrize(
+    "fields, said",
+    [
+        ("local_steps={'every': 6, 'outer': 'nesterov', 'delay': 1}", "rounds     of 6 local steps, 2 replicas"),
+        ("adasum={'combine': 'gradients'}", "optimizer  lamb"),
+    ],
+)
+def test_what_two_workers_exchange_is_what_two_replicas_do(tmp_path, fields, said):
+    flags = ["--config.duration=36 steps", "--config.evaluate_every=12 steps", f"--config.optimizer.{fields}"]
+    chief, _ = cluster(2, *flags, f"--model_dir={tmp_path}/two")
+    assert said in chief
+    alone(*FLAGS, *flags, "--config.simulated_replicas=2", f"--model_dir={tmp_path}/one")
+    assert_close(tmp_path / "one", tmp_path / "two")
 
 
 @pytest.mark.slow
@@ -147,10 +153,10 @@ def test_two_workers_measure_and_train_as_unwatched(tmp_path):
 CALLBACKS = """
 
 def get_callbacks(config, model_dir):
-    import tf_keras
+    import keras
 
-    stopping = tf_keras.callbacks.EarlyStopping("val_mae", min_delta=100.0, patience=2)
-    return [tf_keras.callbacks.CSVLogger(f"{model_dir}/epochs.csv", append=True), stopping]
+    stopping = keras.callbacks.EarlyStopping("val_mae", min_delta=100.0, patience=2)
+    return [keras.callbacks.CSVLogger(f"{model_dir}/epochs.csv", append=True), stopping]
 """
 
 

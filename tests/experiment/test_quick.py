@@ -29,7 +29,7 @@ def test_any_experiment_becomes_a_few_steps_of_a_small_batch(name, data_dir, ste
     # The schedule can be built: warm-up, boundaries and decay lie within the run.
     recipe = tuned_recipe(config, 1000)
     assert recipe.warmup_steps(1000) <= 2
-    recipe.schedule(1000, keras="tf_keras")
+    recipe.schedule(1000, keras="keras3")
 
 
 def test_the_learning_rate_and_the_moments_follow_the_batch_by_the_rule():

@@ -19,11 +19,10 @@ import signal
 import struct
 from collections.abc import Callable
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
-from tfbigbatch.training.callbacks.logs import MetricsLog
 
 import tfbigbatch
 from tests.data.finetuning import test_race
@@ -32,7 +31,6 @@ from tests.helpers import made_checks, made_runs
 from tests.helpers.datasets import bert_sets, image_sets, made_images, made_squad, made_vocabulary, translation_sets
 from tests.helpers.networks_in_numpy import made_arrays
 from tests.models import test_bert_checkpoints as bert_files
-from tests.training.test_checkpoints import trained
 from tfbigbatch import experiment, studies, train
 from tfbigbatch.callbacks import snapshots
 from tfbigbatch.cli import tpu_check
@@ -57,9 +55,9 @@ from tfbigbatch.data.translation.prepare import Options as TranslationOptions
 from tfbigbatch.errors import InputError
 from tfbigbatch.experiment.overrides import flat
 from tfbigbatch.experiment.recipe import check_fields
-from tfbigbatch.export.run import class_names
 from tfbigbatch.models import bert_checkpoints
-from tfbigbatch.reports import critical_batch_report, html, losses
+from tfbigbatch.optimizers import keras3
+from tfbigbatch.reports import html, losses
 from tfbigbatch.reports.report import Report
 from tfbigbatch.runs import goodput, initial_weights, metrics_log, stored_run
 from tfbigbatch.runs.run_directory import RunDirectory
@@ -151,24 +149,27 @@ def read_tpu_check(folder, choices):
     tpu_check.read_check(str(folder / "check.json"))
 
 
-def network_and_optimizer():
-    tf_keras.backend.clear_session()  # Layers have the same names each time.
-    return trained()
+def compiled_network():
+    layers = [keras.Input((3,)), keras.layers.Dense(4, name="hidden"), keras.layers.Dense(1, name="head")]
+    network = keras.Sequential(layers)
+    network.compile(keras3.LAMB(0.01), "mse")
+    network.optimizer.build(network.trainable_variables)
+    return network
 
 
 def make_checkpoints(folder):
     """Two checkpoints, in which all weights are the step."""
-    network, optimizer = network_and_optimizer()
+    network = compiled_network()
     for step in (1, 2):
         network.set_weights([np.full_like(each, step) for each in network.get_weights()])
-        optimizer.iterations.assign(step)
-        Checkpoints(network, optimizer, str(folder)).save(step)
+        network.optimizer.iterations.assign(step)
+        Checkpoints(network, str(folder)).save(step)
 
 
 def restore_newest(folder, choices):
     """Whatever happens to the newest, the weights are afterwards those of a save, to the last bit."""
-    network, optimizer = network_and_optimizer()
-    checkpoints = Checkpoints(network, optimizer, str(folder))
+    network = compiled_network()
+    checkpoints = Checkpoints(network, str(folder))
     step = checkpoints.restore()
     assert [np.unique(each).tolist() for each in network.get_weights()] == [[step]] * 4
     assert step == 2 or checkpoints.set_aside or not (folder / "step-2.index").exists()
@@ -176,7 +177,7 @@ def restore_newest(folder, choices):
 
 def init_from_checkpoint(folder, choices):
     """What is assigned is whole: the values of the save, or none at all."""
-    network, _ = network_and_optimizer()
+    network = compiled_network()
     network.set_weights([np.zeros_like(each) for each in network.get_weights()])
     try:
         initial_weights.load_into(network, str(folder / "step-2"))
@@ -193,16 +194,6 @@ def make_whole_run(folder):
 
 def load_run(folder, choices):
     assert tfbigbatch.load_run(str(folder), choices.choice(("newest", 2))).network.count_params() > 0
-
-
-def make_classes(folder):
-    write_json(folder / "config.json", {})
-    write_json(folder / "classes.json", ["cat", "dog", "owl"])
-
-
-def read_classes(folder, choices):
-    names = class_names(str(folder))
-    assert names is None or all(isinstance(each, str) for each in names)
 
 
 def make_snapshots(folder):
@@ -415,27 +406,6 @@ def prepare_bert_corpora(folder, choices):
         assert bool(found) == any(line.decode("utf-8", "ignore").encode() != line for line in lines)
 
 
-def learn_bert_vocabulary(folder, choices):
-    name = damaged_corpus(folder)
-    options = BertOptions(**SETTINGS, train_vocab_size=200)
-    prepare_bert.prepare(str(folder / name), str(folder / "out"), options)
-
-
-def make_bert_set(folder):
-    bert_sets.prepared(folder, bert_sets.plain(20))
-
-
-def read_bert_set(folder, choices):
-    out = str(folder / "out")
-    try:
-        split = bert_manifest.load(out).splits["train"]
-    except InputError:
-        # The command that prepared it mends the folder, or says why it does not.
-        bert_sets.prepared(folder, bert_sets.plain(20))
-        split = bert_manifest.load(out).splits["train"]
-    assert split.examples > 20 and split.offsets.dtype == np.int64
-
-
 def make_vocabularies(folder):
     bert_sets.write_vocabulary(folder)
     (folder / "pieces.model").write_bytes(translation_sets.small_vocabulary().content)
@@ -462,11 +432,6 @@ def prepare_words(folder, choices):
         lines = (folder / f"{split}.txt").read_bytes().decode().split("\n")
         lines = lines[:-1] if lines[-1] == "" else lines
         assert len(getattr(found, split)) == sum(len(line.split()) + 1 for line in lines), split
-
-
-def make_prepared_words(folder):
-    make_words(folder)
-    corpus.prepare({split: str(folder / f"{split}.txt") for split in corpus.SPLITS}, str(folder / "out"))
 
 
 def make_parallel_texts(folder):
@@ -651,7 +616,6 @@ READERS = {
     "rollbacks": Reader(make_rollbacks, read_rollbacks),
     "results that are kept": Reader(make_results_cache, read_results_cache),
     "losses of runs": Reader(lines_of(LOSS), read_lines_of(losses.RunLoss.from_json)),
-    "branches of runs": Reader(lines_of(BRANCH), read_lines_of(lambda line: critical_batch_report.Branch(**line))),
     "a checked TPU step": Reader(
         lambda folder: write_json(folder / "check.json", made_checks.fitting()), read_tpu_check
     ),
@@ -660,7 +624,6 @@ READERS = {
         make_checkpoints, init_from_checkpoint, "step-2*", 60, quick=False, outcomes=("refused",)
     ),
     "a run that is loaded": Reader(make_whole_run, load_run, "*.json*", cases=30, quick=False),
-    "names of classes": Reader(make_classes, read_classes, "classes.json"),
     "snapshots": Reader(make_snapshots, read_snapshots, outcomes=FINE),
     "arrays of callbacks": Reader(make_arrays, read_arrays, outcomes=("refused",)),
     "BERT's weights by Google": Reader(make_google_bert, bert_weights("bert_model.ckpt")),
@@ -675,15 +638,8 @@ READERS = {
     "MNIST": Reader(make_mnist, read_mnist, outcomes=("refused",)),
     "a corpus for BERT": Reader(make_bert_corpora, prepare_bert_corpora, "wiki*/*", cases=100),
     "a corpus for BERT as text": Reader(make_bert_corpora, prepare_bert_corpora, "text*/*", cases=100),
-    "a corpus that BERT's pieces are learnt of": Reader(
-        make_bert_corpora, learn_bert_vocabulary, "*.t*/*", 10, quick=False, outcomes=ANY
-    ),
-    "prepared text for BERT": Reader(make_bert_set, read_bert_set, "out/*[!0-9]", quick=False, outcomes=FINE),
     "vocabularies": Reader(make_vocabularies, read_vocabularies, cases=100, outcomes=ANY),
     "a corpus of words": Reader(make_words, prepare_words, cases=100),
-    "a prepared corpus of words": Reader(
-        make_prepared_words, lambda folder, _: corpus.load(str(folder / "out")), "out/*"
-    ),
     "parallel texts": Reader(make_parallel_texts, prepare_parallel_texts, "train.*", cases=100),
     "prepared translations": Reader(make_translation_set, read_translation_set, "out/*.[jntm]*", cases=120),
     "GLUE": Reader(make_glue, read_glue, cases=150),
@@ -737,7 +693,6 @@ def test_damage_is_harmless_or_one_clear_error(tmp_path, name, cases):
         case(random.Random(0), damaged=())
     outcomes = judge(range(cases), case)
     assert set(outcomes) >= set(reader.outcomes) or cases < 20
-    tf_keras.backend.clear_session()
 
 
 def judge(seeds, case):

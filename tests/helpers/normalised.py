@@ -1,4 +1,4 @@
-"""An experiment whose network has batch normalisation and dropout, for runs over replicas."""
+"""A user's own model, with batch normalisation and dropout: all replicas have the same statistics, each its masks."""
 
 import numpy as np
 
@@ -25,5 +25,5 @@ def get_config():
     config = experiment.new("normalised")
     config.batch_size, config.duration, config.optimizer = 64, "600 steps", {"name": "lamb"}
     config.schedule.learning_rate, config.schedule.warmup_epochs = 0.01, 0.0
-    config.log_every, config.evaluate_every = "5 steps", "200 steps"
+    config.log_every, config.checkpoint_every, config.evaluate_every = "5 steps", "50 steps", "200 steps"
     return config

@@ -10,7 +10,7 @@ import tempfile
 from tests.helpers.repository import ROOT
 
 # Nothing of the package: its modules define flags, and a command is to have those of its own imports alone.
-_IMPORTED = ["tensorflow", "tf_keras", "ml_collections", "matplotlib"]
+_IMPORTED = ["tensorflow", "keras", "ml_collections", "matplotlib"]
 
 
 def run(command, *arguments, timeout=240, folder=ROOT, package_path=None, **environment):

@@ -14,7 +14,10 @@ CLASSES = {
         # On TensorFlow alone.
         "_all_reduce_sum_gradients _distribution_strategy _lookup_dependency _trackable_children _var_key"
     ),
-    "keras.Model": "_compile_config _flatten_layers _initial_epoch _symbolic_build",
+    "keras.Model": (
+        "_compile_config _compile_loss _compile_metrics _flatten_layers _initial_epoch _loss_tracker "
+        "_non_trainable_variables _symbolic_build"
+    ),
     "keras.src.trainers.epoch_iterator.EpochIterator": "_num_batches",
     "keras.KerasTensor": "_keras_history",
     # On JAX alone: where a distribution places it.
@@ -26,11 +29,8 @@ CLASSES = {
         "_trackable_children _use_weight_decay _var_key _variables"
     ),
     "tf_keras.optimizers.legacy.Optimizer": "_create_all_weights",
-    "tf_keras.Model": (
-        "_cluster_coordinator _flatten_layers _is_graph_network _nested_inputs _nested_outputs "
-        "_nodes_by_depth _steps_per_execution _test_counter _train_counter _training_state"
-    ),
-    "tf_keras.layers.Dropout": "_dtype_policy _random_generator",
+    "tf_keras.Model": "_flatten_layers _steps_per_execution _training_state",
+    "tf_keras.layers.Dropout": "_random_generator",
     "tf_keras.src.backend.RandomGenerator": "_generator _maybe_init _rng_type",
     "tf_keras.src.engine.keras_tensor.KerasTensor": "_keras_history",
     "tf_keras.callbacks.Callback": "_supports_tf_logs",

@@ -17,7 +17,7 @@ def test_what_is_a_matrix_survives_config_json(tmp_path, matrices):
     assert RunDirectory(str(tmp_path)).check(config.to_dict()) == []
     stored = read_json(tmp_path / "config.json")["config"]["optimizer"]
     pairs = list(dict(matrices).items())
-    made = optimizers.get(stored, keras="tf_keras")
+    made = optimizers.get(stored, keras="keras3")
     assert made.treatments == optimizers.get("muon", treatments=pairs).treatments and made.newton_schulz.steps == 3
 
 

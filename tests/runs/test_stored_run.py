@@ -49,11 +49,6 @@ def test_overrides_count_and_the_given_config_does_not(directory):
         stored_run.config_for(directory, ["batchsize=50"])
 
 
-def test_a_config_of_another_task_is_refused(directory):
-    with pytest.raises(InputError, match="holds a run of task digits_lstm, and --config is of task mnist_lstm"):
-        stored_run.config_for(directory, [], experiment.new("mnist_lstm"))
-
-
 def test_a_batch_may_be_divided_otherwise_but_not_be_another(tmp_path):
     config = experiment.new("digits_lstm")
     config.phases = ({"duration": "2 steps", "accumulation_steps": 2}, {"duration": "3 steps"})

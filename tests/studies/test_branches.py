@@ -78,9 +78,10 @@ def test_the_own_batch_repeats_the_run(small_run, tmp_path, quick_config):
         return result
 
     branches.run_branch(branch, model_dir=str(tmp_path / "b"), checkpoint=point.checkpoint, run=kept)
-    for name, value in final_weights(tmp_path / "constant").items():
-        if name.startswith("network"):
-            np.testing.assert_array_equal(found[name], value)
+    weights = {name: value for name, value in final_weights(tmp_path / "constant").items() if "weights/" in name}
+    assert weights
+    for name, value in weights.items():
+        np.testing.assert_array_equal(found[name], value)
 
 
 def test_branches_have_the_moments_of_the_run(tmp_path, quick_config):
@@ -149,11 +150,6 @@ def test_the_command_measures_resumes_and_draws(small_run, tmp_path):
     drawn = preloaded.tfbigbatch("critical-batch", f"--results={tmp_path}/found", "--tolerance=0.5")
     assert drawn.returncode == 0 and "less than 0.5 nats" in (tmp_path / "found.md").read_text()
     assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_folder_without_a_run(tmp_path):
-    outcome = preloaded.tfbigbatch("critical-batch", "nowhere", f"--model_dir={tmp_path}/a", f"--results={tmp_path}/b")
-    assert outcome.returncode == 1 and "nowhere holds no run" in outcome.stderr
 
 
 def test_the_ramp_doubles_up_to_what_was_measured_and_never_shrinks(capsys):

@@ -46,7 +46,7 @@ def test_every_row_of_a_study_file_can_be_run(file):
         BatchArithmetic(config.batch_size, config.accumulation_steps, 1, size)
         assert set(config.model) <= set(tasks.model_defaults(config.task, config.model.get("name")))
         arguments = config.optimizer.to_dict()
-        optimizers.get(arguments.pop("name"), keras="tf_keras", learning_rate=0.1, **arguments)
+        optimizers.get(arguments.pop("name"), keras="keras3", learning_rate=0.1, **arguments)
         total = schedules.to_steps(config.duration, name="duration", batch_size=config.batch_size, dataset_size=size)
         schedule = config.schedule
         recipe = tfbigbatch.Recipe(schedule.batch_size, schedule.learning_rate, schedule.warmup_epochs)

@@ -1,13 +1,14 @@
 """The translation task: buckets change nothing but the time, and translations are scored as texts."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tests.helpers.datasets import translation_sets
 from tfbigbatch.tasks.gnmt import Gnmt
-from tfbigbatch.training.train_step import TrainingModel
+from tfbigbatch.training.build import compiled
+from tfbigbatch.training.step import TrainingSteps
 
 
 @pytest.fixture(scope="module")
@@ -16,23 +17,30 @@ def task():
     return Gnmt(model=model, data=Gnmt.data_defaults, data_dir=None, use_fake_data=True)
 
 
-def after_steps(task, batch_slices, accumulation_steps):
-    tf_keras.utils.set_random_seed(0)
-    model = TrainingModel(task.network(), accumulation_steps, metrics_in_training=False, batch_slices=batch_slices)
-    model.compile(tf_keras.optimizers.SGD(0.5), loss=task.loss())
+def after_steps(task, batch_slices, accumulation_steps=1, jit_compile=False):
+    keras.utils.set_random_seed(0)
+    network = compiled(task, lambda: keras.optimizers.SGD(0.5))
     batches = task.train.training_batches(tf.distribute.InputContext(), batch_size=8, seed=0, first_step=0, last_step=4)
     if not batch_slices:
         batches = batches.map(lambda *batch: task.batch_slices[-1](batch))
     else:
         assert len({int(features["bucket"][0]) for features, *_ in batches}) == 2
-    model.fit(batches, verbose=0)
-    return model.get_weights()
+    steps = TrainingSteps(
+        network,
+        strategy=tf.distribute.get_strategy(),
+        accumulation_steps=accumulation_steps,
+        jit_compile=jit_compile,
+        metrics_in_training=False,
+        batch_slices=batch_slices,
+    )
+    steps(iter(batches), 0, 4)
+    return network.get_weights()
 
 
 @pytest.mark.slow  # Half a minute: every bucket is a branch of the step, traced forward and backward.
-@pytest.mark.parametrize("accumulation_steps", [1, 2])
-def test_a_batch_cut_to_its_bucket_gives_the_same_update(task, accumulation_steps):
-    cut, whole = (after_steps(task, slices, accumulation_steps) for slices in (task.batch_slices, ()))
+@pytest.mark.parametrize("accumulation_steps, jit_compile", [(1, False), (2, False), (2, True)])
+def test_a_batch_cut_to_its_bucket_gives_the_same_update(task, accumulation_steps, jit_compile):
+    cut, whole = after_steps(task, task.batch_slices, accumulation_steps, jit_compile), after_steps(task, ())
     for one, other in zip(cut, whole):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 

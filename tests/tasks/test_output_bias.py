@@ -39,7 +39,8 @@ def of_words(task):
     network, (features, labels, _) = task.network(), epoch(task)[0]
     kernel = network.get_layer("logits").kernel
     kernel.assign(tf.zeros_like(kernel))
-    logits, *_ = network([features["tokens"], *[tf.zeros([32, state.shape[1]]) for state in network.inputs[1:]]])
+    tokens = tf.constant(features["tokens"])
+    logits, *_ = network([tokens, *[tf.zeros([32, state.shape[1]]) for state in network.inputs[1:]]])
     return logits.numpy().reshape(-1, logits.shape[-1]), labels.reshape(-1), task.train.tokens
 
 

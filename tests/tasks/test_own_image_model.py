@@ -54,7 +54,7 @@ def test_it_trains(file, tmp_path):
         *((name, lambda image_size, classes: None, "expected a name in lower case") for name in ("", "Tiny", None)),
         ("resnet50", lambda image_size, classes: None, "'resnet50' is a model of tfbigbatch"),
         ("mine", lambda image_size: None, "takes no classes"),
-        ("mine", lambda image_size, classes: None, "'mine' returned a builtins.NoneType; expected a keras.Model"),
+        ("mine", lambda image_size, classes: None, "model 'mine' returned NoneType; expected a keras.Model"),
     ],
 )
 def test_a_name_and_a_function_are_checked(name, function, message):

@@ -136,15 +136,15 @@ def test_thresholds_for_no_answer():
         scores.squad(answers, predictions, no_answer=True, odds={"a": 0.1, "c": 0.9})
 
 
-def made_at_random(fewest):
-    """Answers, `fewest` or more a question, and predictions, of words that normalisation changes."""
+def made_at_random():
+    """Answers, three at most a question, and predictions, of words that normalisation changes."""
     draw = random.Random(0)
     words = ["the", "a", "red", "Blue", "sky.", "of", "U.S."]
 
     def text():
         return " ".join(draw.choices(words, k=draw.randint(0, 4)))
 
-    answers = {str(i): [text() for _ in range(draw.randint(fewest, 3))] for i in range(400)}
+    answers = {str(i): [text() for _ in range(draw.randint(0, 3))] for i in range(400)}
     return answers, {question: text() for question in answers}
 
 
@@ -153,20 +153,9 @@ def in_an_article(answers):
     return [{"paragraphs": [{"qas": qas}]}]
 
 
-def test_the_rules_of_v1_are_those_of_tf_models_official():
-    peer = pytest.importorskip("official.nlp.tools.squad_evaluate_v1_1", reason="tf-models-official is not installed")
-    answers, predictions = made_at_random(1)
-    del predictions["7"]
-    theirs = peer.evaluate(in_an_article(answers), predictions)
-    ours = scores.squad(answers, predictions)
-    # Theirs are in [0, 1].
-    assert ours["exact_match"] == pytest.approx(100 * theirs["exact_match"])
-    assert ours["f1"] == pytest.approx(100 * theirs["final_f1"]) and ours["unanswered"] == 1
-
-
 def test_the_rules_of_v2_are_those_of_tf_models_official():
     peer = pytest.importorskip("official.nlp.tools.squad_evaluate_v2_0", reason="tf-models-official is not installed")
-    answers, predictions = made_at_random(0)
+    answers, predictions = made_at_random()
     draw = random.Random(1)
     odds = {question: draw.random() for question in answers}
     theirs = peer.evaluate(in_an_article(answers), predictions, odds)

@@ -38,7 +38,7 @@ def test_a_task_has_every_part_and_runs_on_fake_data(name):
     else:
         inputs = network.input
         for given, wanted in zip(tf.nest.flatten(x), tf.nest.flatten(inputs), strict=True):
-            assert given.dtype == wanted.dtype and wanted.shape[1:].is_compatible_with(given.shape[1:])
+            assert given.dtype == wanted.dtype and given.shape[1:].is_compatible_with(wanted.shape[1:])
         predicted = network(x)
     names = []
     for output, loss, metrics in outputs_of(task):

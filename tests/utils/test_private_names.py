@@ -5,7 +5,6 @@ import collections
 import functools
 import glob
 import importlib
-import importlib.util
 import os
 import subprocess
 import sys

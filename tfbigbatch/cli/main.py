@@ -39,7 +39,7 @@ COMMANDS = {
         "critical_batch", "Measure the critical batch of a run by branching from its checkpoints.", "[RUN_DIR]"
     ),
     "advise": Command("advise", "Measure an experiment for two minutes: the batch worth using, and its recipe."),
-    "export": Command("export", "Write the trained network of a run for Keras 2, Keras 3 and serving.", "RUN_DIR"),
+    "export": Command("export", "Write the trained network of a run for Keras and for serving.", "RUN_DIR"),
     "scale": Command("scale", "Show what a scaling rule makes of a recipe at other batch sizes."),
     "translate": Command("translate", "Translate a text with the network of a GNMT run."),
     "score": Command("score", "Score predictions by the rules of SQuAD, GLUE or RACE.", "squad|glue|race"),

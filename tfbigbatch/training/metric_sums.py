@@ -107,9 +107,12 @@ def _build(network: Any, batch: Tensors, outputs: Tensors) -> None:
     batches = [_made_up(y, weights, outputs, draw) for _ in range(2)]
     # Variables that are made in the scope are initialised at its end.
     with keras.StatelessScope():
-        for compiled in (network._compile_loss, network._compile_metrics):
-            if compiled is not None and not compiled.built:
-                compiled(*batches[0]) if compiled is network._compile_loss else compiled.build(*batches[0][:2])
+        if network._compile_loss is not None and not network._compile_loss.built:
+            network._compile_loss(*batches[0])
+        if network._compile_metrics is not None:
+            labels, predicted, of_labels = batches[0]
+            # F1Score makes its variables in its first update, not in `build`.
+            network._compile_metrics.update_state(labels, predicted, sample_weight=of_labels)
     if network._compile_metrics is not None:
         _check_sums(network._compile_metrics, batches)
 

@@ -28,9 +28,7 @@ def test_a_record_that_fails_costs_no_other_of_its_batch(texts, numbers, bad):
         tf.numpy_function(lambda numbers: reported.extend(numbers.tolist()), [numbers], [])
 
     elements = np.array(texts), np.array(numbers), np.array([10.0, 20.0, 30.0], np.float32)
-    data = tf.data.Dataset.from_tensors(elements).map(
-        lambda *elements: skip_bad.map_records(halved, elements, report)
-    )
+    data = tf.data.Dataset.from_tensors(elements).map(lambda *elements: skip_bad.map_records(halved, elements, report))
     assert data.element_spec[0]["found"].shape == (3,)
     found, sizes = data.get_single_element()
     expected = [float(text) * 10 * (at + 1) if text.isdigit() else 0.0 for at, text in enumerate(texts)]

@@ -7,9 +7,9 @@ TASK = """
 from tfbigbatch import experiment, tasks
 
 def network(input_shape):
-    import tf_keras
+    import keras
 
-    return tf_keras.Sequential([tf_keras.layers.Input(input_shape), tf_keras.layers.Dense(2)])
+    return keras.Sequential([keras.layers.Input(input_shape), keras.layers.Dense(2)])
 
 def pair(number, label):
     import numpy as np

@@ -1,4 +1,4 @@
-"""The extra `models`: prepares images; trains by OpenCV's resize, with tf-models-official's BERT, on the digits."""
+"""The extra `models`: prepares images; trains by OpenCV's resize, BERT, and on the digits."""
 
 import os
 import subprocess

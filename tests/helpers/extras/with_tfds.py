@@ -32,9 +32,9 @@ class Signs(tfds.core.GeneratorBasedBuilder):
 
 
 def network(input_shape):
-    import tf_keras
+    import keras
 
-    return tf_keras.Sequential([tf_keras.layers.Input(input_shape), tf_keras.layers.Dense(2)])
+    return keras.Sequential([keras.layers.Input(input_shape), keras.layers.Dense(2)])
 
 
 tasks.define("signs", network=network, data=tasks.from_tfds("signs"))
