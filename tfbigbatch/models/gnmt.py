@@ -167,7 +167,7 @@ class _Stack(keras.layers.Layer):
         return lambda values, *layers: in_turn(layers, self._recompute)(values, training=training)
 
 
-@keras.saving.register_keras_serializable(package="tfbigbatch")
+@keras.saving.register_keras_serializable(package="tfbigbatch", name="GNMTEncoder")
 class Encoder(_Stack):
     """The encoder of sentences padded at their end; the arguments are those of `gnmt`.
 
@@ -206,7 +206,7 @@ class Encoder(_Stack):
         return values
 
 
-@keras.saving.register_keras_serializable(package="tfbigbatch")
+@keras.saving.register_keras_serializable(package="tfbigbatch", name="GNMTDecoder")
 class Decoder(_Stack):
     """The decoder; the arguments are those of `gnmt`, which also says why attention needs no loop over time."""
 

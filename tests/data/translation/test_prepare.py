@@ -13,7 +13,6 @@ from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import prepare
 from tfbigbatch.data.translation.vocabulary import normalised
-from tfbigbatch.errors import Preempted
 
 pytest.importorskip("sentencepiece")
 
@@ -90,32 +89,13 @@ def test_the_files_are_the_same_for_any_number_of_processes(tmp_path, monkeypatc
     assert digests(one) == digests(two) and len(digests(one)) == 3 + 3 + 2 + 4 + 2 + 1
 
 
-def test_a_stopped_command_goes_on_and_a_finished_one_does_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "GRAIN", 30)
+def test_a_finished_command_does_nothing_but_put_back_a_text_that_was_lost(tmp_path):
     train, test = [pair(tmp_path, "a", 120)], [pair(tmp_path, "b", 9, first=200)]
-    whole, *_ = prepared(tmp_path, train, test=test, name="whole")
-    real, written = prepare.Texts.write, []
-
-    def counted(vocabulary, options, shard, tick):
-        if len(written) == 2 and not resumed:
-            raise Preempted("stopped")
-        written.append(shard.name)
-        return real(vocabulary, options, shard, tick)
-
-    resumed = False
-    monkeypatch.setattr(prepare.Texts, "write", staticmethod(counted))
-    with pytest.raises(Preempted):
-        prepared(tmp_path, train, test=test)
-    out = tmp_path / "out"
-    assert not (out / "manifest.json").exists() and len(list(out.glob("train-*"))) == 2
-    resumed = True
     folder, content, already = prepared(tmp_path, train, test=test)
-    assert not already and len(written) == 5 and digests(folder) == digests(whole)
-    assert prepared(tmp_path, train, test=test) == (folder, content, True)
-    # A text that was lost since is put back, and nothing else is written.
-    (out / "test.reference.txt").unlink()
-    assert not prepared(tmp_path, train, test=test)[2]
-    assert len(written) == 5 and digests(folder) == digests(whole)
+    before = digests(folder)
+    assert not already and prepared(tmp_path, train, test=test) == (folder, content, True)
+    (tmp_path / "out" / "test.reference.txt").unlink()
+    assert not prepared(tmp_path, train, test=test)[2] and digests(folder) == before
     with pytest.raises(ValueError, match=r"or with the options .*'max_length': 50.*--overwrite"):
         prepared(tmp_path, train, test=test, max_length=40)
     prepared(tmp_path, train, overwrite=True)

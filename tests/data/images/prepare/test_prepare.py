@@ -1,7 +1,6 @@
 """Preparing sets of images, from the source to what is loaded again."""
 
 import os
-import signal
 
 import numpy as np
 import PIL.Image
@@ -14,7 +13,6 @@ from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import layouts, prepare
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.shards import PROGRESS
-from tfbigbatch.errors import Preempted
 
 SHARDS = {"train": 4, "validation": 2}
 
@@ -107,44 +105,6 @@ def test_too_many_bad_images_fail_the_run_with_all_their_names(source, tmp_path)
     content, already = prepared(source, tmp_path / "out", max_bad_fraction=0.1)
     assert not already and len(content["left_out"]) == 4 and len(times) == 4
     assert {path: path.stat().st_mtime_ns for path in times} == times
-
-
-def stopping(monkeypatch, after):
-    """Makes shard number `after` end in SIGTERM at its third image; gives the names of the shards that were begun."""
-    begun, write = [], prepare.write
-
-    def stopped(classes, options, shard, tick):
-        begun.append(shard.name)
-        ticks = []
-
-        def counted():
-            ticks.append(1)
-            if len(begun) == after and len(ticks) == 3:
-                os.kill(os.getpid(), signal.SIGTERM)
-            tick()
-
-        return write(classes, options, shard, counted)
-
-    monkeypatch.setattr(prepare, "write", stopped)
-    return begun
-
-
-def test_a_stop_between_shards_leaves_whole_ones_and_the_rest_follows(source, tmp_path, monkeypatch):
-    prepared(source, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        stopping(patch, after=3)
-        with pytest.raises(Preempted, match="the same command resumes"):
-            prepared(source, tmp_path / "out")
-    names = [name for name in digests(tmp_path / "whole") if name.startswith("train-")]
-    assert list(digests(tmp_path / "out")) == names[:2]
-    assert not list((tmp_path / "out" / PROGRESS).glob("*.part"))
-    with monkeypatch.context() as patch:
-        begun = stopping(patch, after=99)
-        assert not prepared(source, tmp_path / "out")[1]
-        assert begun == [*names[2:], "validation-00000-of-00002", "validation-00001-of-00002"]
-    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
-    content, already = prepared(source, tmp_path / "out")
-    assert already and content == prepared(source, tmp_path / "whole")[0]
 
 
 @pytest.mark.parametrize(
