@@ -136,7 +136,12 @@ def test_each_phase_has_its_own_intervals_and_schedule(tmp_path, quick_config, c
 # Dropout draws from the generators that a checkpoint holds; intervals and windows straddle the stops.
 VARIANTS = {
     "lars, loop of five": {"optimizer": {"name": "lars", "eeta": 0.02}},
-    "adamw, accumulation": {"optimizer": {"name": "adamw"}, "accumulation_steps": 3, "model__dropout": 0.3},
+    "adamw, accumulation, XLA": {
+        "optimizer": {"name": "adamw"},
+        "accumulation_steps": 3,
+        "model__dropout": 0.3,
+        "jit_compile": True,
+    },
     "muon": {
         "optimizer": {
             "name": "muon",
