@@ -82,10 +82,11 @@ class MetricSums:
             (variable, tf.constant(part.reshape(variable.shape), variable.dtype))
             for variable, part in zip(self._variables, parts)
         ]
+        wanted = {True: losses, False: metrics}
         with keras.StatelessScope(state_mapping=mapping):
             found = {self._loss.name: self._loss.result(), **self._network.get_metrics_result()}
-        wanted = {True: losses, False: metrics}
-        return {name: float(value) for name, value in found.items() if wanted[name in self._names_of_losses]}
+            # Here: a result may be the variable itself, which has these values in the scope alone.
+            return {name: float(value) for name, value in found.items() if wanted[name in self._names_of_losses]}
 
 
 def examples_of(x: Tensors) -> tf.Tensor:
