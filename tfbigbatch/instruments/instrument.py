@@ -23,6 +23,7 @@ class AtSteps(Callback):
     # Lets tf_keras pass tensors, so that it does not wait for the device.
     _supports_tf_logs = True
 
+    _due: float = 0
     steps_left: float = 0
     """Optimizer steps, or batches, until it is to be called again."""
 

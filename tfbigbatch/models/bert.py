@@ -120,7 +120,7 @@ class TransformerLayer(layers.Layer):
         self, heads: int, units: int, inner_units: int, dropout: float, attention_dropout: float, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self._own = {"heads": heads, "units": units, "inner_units": inner_units}
+        self._own: dict[str, Any] = {"heads": heads, "units": units, "inner_units": inner_units}
         self._own |= {"dropout": dropout, "attention_dropout": attention_dropout}
         self.self_attention = SelfAttention(heads, units, attention_dropout, name="self_attention")
         self.attended_dropout = layers.Dropout(dropout)
@@ -205,7 +205,7 @@ class Encoder(layers.Layer):
         if hidden_units % heads:
             raise InputError(f"model.heads={heads} does not divide model.hidden_units={hidden_units}.")
         check_rates(**rates)
-        self._own = {**sizes, **rates, "trains_pooler": trains_pooler}
+        self._own: dict[str, Any] = {**sizes, **rates, "trains_pooler": trains_pooler}
         self._recompute = recompute
         self.hidden_units, self.vocabulary_size = hidden_units, vocabulary_size
         self.word_embeddings = _embedding(vocabulary_size, hidden_units, "word_embeddings")

@@ -54,7 +54,7 @@ class SequenceLSTM(keras.layers.LSTM):
         from tfbigbatch.models import lstm_kernel
 
         kernel, recurrent_kernel, bias = self._compute_weights()
-        output, cell, _ = lstm_kernel.step(ops.matmul(inputs, kernel) + bias, *state, recurrent_kernel)
+        output, cell, _ = lstm_kernel.step(ops.matmul(inputs, kernel) + bias, state[0], state[1], recurrent_kernel)
         return output, cell
 
     def zero_state(self, rows: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ each. Here these are products over all time steps, as in cuDNN (Appleyard et al.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -87,7 +87,7 @@ def _sequence(*arguments: tf.Tensor) -> tuple[Tensors, Callable[..., Tensors]]:
                 first = inner.gradient(results, given[:6], output_gradients=given[6:])
             return outer.gradient(first, given, output_gradients=upstream)
 
-        return _backward(*given, outputs, gates, cells), second
+        return _backward((outputs, gates, cells), *given), second
 
     def gradient(d_outputs: tf.Tensor, d_cell: tf.Tensor) -> Tensors:
         found: Tensors = derivatives(*arguments, d_outputs, d_cell)
@@ -144,6 +144,7 @@ def _forward(
 
 
 def _backward(
+    saved: Sequence[tf.Tensor],
     inputs: tf.Tensor,
     output: tf.Tensor,
     cell: tf.Tensor,
@@ -152,11 +153,9 @@ def _backward(
     bias: tf.Tensor,
     d_outputs: tf.Tensor,
     d_cell: tf.Tensor,
-    outputs: tf.Tensor,
-    gates: tf.Tensor,
-    cells: tf.Tensor,
 ) -> Tensors:
-    """The derivatives of the arguments of `lstm_sequence`, from what `_forward` gave."""
+    """The derivatives of the arguments of `lstm_sequence`; `saved`: outputs, gates and cells that `_forward` gave."""
+    outputs, gates, cells = saved
     by_time = _swapped(inputs)
     earlier_cells = tf.concat([cell[tf.newaxis], cells[:-1]], axis=0)
     d_gates, d_output, d_cell = _backward_in_time(

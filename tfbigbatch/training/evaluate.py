@@ -73,7 +73,8 @@ class Evaluator:
         Raises:
           ValueError: a check of the task failed.
         """
-        task, held_out, steps = self.phase.task, self.phase.held_out, self.phase.evaluation_steps
+        task, steps = self.phase.task, self.phase.evaluation_steps
+        held_out: Any = self.phase.held_out  # its `len` is the number of its examples, where a task has scores
         results: dict[str, float] = {}
         averages = self._averages.in_place_of_weights() if self._averages else contextlib.nullcontext()
         with local_steps.common_weights(self._network.optimizer), averages:

@@ -87,6 +87,11 @@ class EvaluationStep:
             after_batch(number)
         return tf.nest.pack_sequence_as(structure, [np.concatenate(parts) for parts in zip(*found)])
 
+    @property
+    def _built(self) -> MetricSums:
+        assert self._sums is not None  # made for the first batch
+        return self._sums
+
     def _sums_for(self, batch: Tensors) -> MetricSums:
         # The variables cannot be made within a traced function.
         values = tf.nest.map_structure(lambda each: self._strategy.experimental_local_results(each)[0], batch)
@@ -97,12 +102,12 @@ class EvaluationStep:
 
     @functools.cached_property
     def _clear(self) -> Callable[[], Any]:
-        return tf.function(lambda: self._strategy.run(self._sums.clear), autograph=False)
+        return tf.function(lambda: self._strategy.run(self._built.clear), autograph=False)
 
     @functools.cached_property
     def _total(self) -> Callable[[], tf.Tensor]:
         return tf.function(
-            lambda: self._strategy.experimental_local_results(self._strategy.run(self._sums.total))[0], autograph=False
+            lambda: self._strategy.experimental_local_results(self._strategy.run(self._built.total))[0], autograph=False
         )
 
     # ---- In a replica -------------------------------------------------------------------------------
@@ -111,12 +116,12 @@ class EvaluationStep:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
         outputs = outputs_of(self._network, x, self._streams, training=False)
         if self._real_examples is None:
-            self._sums.add_metrics(x, y, outputs, weights)
+            self._built.add_metrics(x, y, outputs, weights)
             return
         y, outputs, weights = self._real_examples(y, outputs, weights)
 
         def update() -> tf.Tensor:
-            self._sums.add_metrics(x, y, outputs, weights)
+            self._built.add_metrics(x, y, outputs, weights)
             return tf.constant(True)
 
         # A replica may have none, and a mean over no examples would be NaN.

@@ -79,13 +79,12 @@ def _parts(
     timings.mark("devices")
     # In one process a signal ends the preparation at once; the workers of a cluster wait for each other and stop
     # together.
-    handles = machine.is_multi_worker and stop_request is not None
-    with stop_request.handling() if handles else contextlib.nullcontext():
+    with stop_request.handling() if stop_request and machine.is_multi_worker else contextlib.nullcontext():
         plan = setup.make_plan(options, machine, directory, rollbacks)
         timings.mark("data")
         model = setup.build_model(options, machine, directory, plan)
         timings.mark("model")
-        # Resume: 1. weights, optimizer and generators  2. the step  3. the data's position  4. the rows of metrics.
+        # Resume: 1. weights and optimizer  2. the step  3. the data's position  4. the rows of metrics.
         start = setup.resume(options, machine, directory, model)
         timings.mark("model" if start.is_new else "checkpoint")
     return machine, plan, model, start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -84,7 +84,7 @@ class Profile:
     def __init__(self, directory: str, steps: tuple[int, int] | None, records: bool = True) -> None:
         self._directory = directory
         self._records = records
-        self._ends = steps or ()
+        self._ends: Sequence[int] = steps or ()
         self._running = False
 
     def steps_left(self, step: int) -> float:

@@ -268,19 +268,21 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
         network = compiled_network(config, plan.phases)
         if directory.init_from and not checkpoint_files.paths(directory.files.checkpoints):
             machine.say(*initial_weights.load_into(network, directory.init_from["checkpoint"]).lines())
-        averages, streams = weight_averages(network), [None, None]
+        averages = weight_averages(network)
+        streams = evaluation_streams = None
         if averages:
             averages.restart()
         if task.carries_state:
             # Of a batch ramp the last: the streams of a smaller batch are the first ones of each replica.
             largest = max(phase.config.batch_size for phase in plan.phases)
-            streams = [StreamStates(network, size) for size in (largest, plan.phases[0].plan.evaluation_batch_size)]
+            streams = StreamStates(network, largest)
+            evaluation_streams = StreamStates(network, plan.phases[0].plan.evaluation_batch_size)
         instruments = RunInstruments(config, network, task, write, options.model_dir)
     task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
     if not options.use_fake_data:
         machine.say(*warning_lines(network, plan.phases, config.evaluate_with_fresh_statistics))
     date = _date(config, plan, write) if config.date.enabled else None
-    return RunModel(network, averages, *streams, log, date, instruments)
+    return RunModel(network, averages, streams, evaluation_streams, log, date, instruments)
 
 
 def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> scaling.DATE:

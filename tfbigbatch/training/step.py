@@ -125,13 +125,18 @@ class TrainingSteps:
             outputs = output_spec(self._network, batch, self._streams)
             self._sums = MetricSums(self._network, self._strategy, batch, outputs)
 
+    @property
+    def _built(self) -> MetricSums:
+        assert self._sums is not None  # see `build`
+        return self._sums
+
     # ---- Over all replicas --------------------------------------------------------------------------
 
     def _loop(self, batches: Iterator[Any], first: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
-        self._strategy.run(self._sums.clear)
+        self._strategy.run(self._built.clear)
         for index in tf.range(n):
             self._strategy.run(self.in_replica, args=(self._next(batches), first + index))
-        return self._strategy.experimental_local_results(self._strategy.run(self._sums.total))[0]
+        return self._strategy.experimental_local_results(self._strategy.run(self._built.total))[0]
 
     # ---- In a replica -------------------------------------------------------------------------------
 
@@ -201,9 +206,9 @@ class TrainingSteps:
             outputs = outputs_of(network, x, self._streams, training=True)
             loss = network.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=True)
             scaled = network.optimizer.scale_loss(loss)
-        self._sums.add_loss(loss, x)
+        self._built.add_loss(loss, x)
         if self._metrics_in_training:
-            self._sums.add_metrics(x, y, outputs, sample_weight)
+            self._built.add_metrics(x, y, outputs, sample_weight)
         # An embedding's gradient comes as rows, one for each token: norms are of the sums of those of the same word.
         gradients = [
             tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
@@ -287,6 +292,6 @@ def _scalars(step: int, n: int) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.constant(step, tf.int64), tf.constant(n, tf.int64)
 
 
-def _spec_of(batches: Iterator[Any]) -> Tensors:
+def _spec_of(batches: Any) -> Tensors:
     # Of several replicas: PerReplicaSpec, which has one for each.
     return tf.nest.map_structure(lambda each: getattr(each, "_value_specs", (each,))[0], batches.element_spec)
