@@ -6,13 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from tests.distributed.worker import run_together
 from tests.helpers.runs import assert_close, final_weights
 from tests.test_command_line import command, finish
 from tests.test_your_own import code_of
 from tfbigbatch.cluster.local import free_addresses
 from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.training import strategy as strategies
 
 FLAGS = [
     "--config=experiments/digits/lstm_lamb.py",
@@ -68,14 +66,6 @@ def test_several_workers_end_where_one_does(workers, tmp_path):
     assert not [path.name for path in (tmp_path / "many").iterdir() if path.name.startswith(".worker")]
     assert_close(tmp_path / "one", tmp_path / "many")
     assert metrics_of(tmp_path / "many") == pytest.approx(metrics_of(tmp_path / "one"), rel=1e-3)
-
-
-def in_a_worker(strategy, directory):
-    return {"n": np.array([strategies.from_chief(strategy, 7 + strategy.cluster_resolver.task_id)])}
-
-
-def test_the_steps_in_a_call_are_the_first_workers(tmp_path):
-    assert [int(each["n"][0]) for each in run_together(2, tmp_path, in_a_worker, devices=2)] == [7, 7]
 
 
 @pytest.mark.slow
