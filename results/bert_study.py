@@ -8,8 +8,8 @@
 
 wikitext.py's BERT of two layers of 64, twelve epochs: 800,000 sequences of 32 tokens, 391 updates at 2,048. The
 trials of a rate are rows too, at seed 0; LEGW's rate and twice that have three, and Nesterov's best. Keras 3's Lamb
-trains in the same trainer, at our LAMB's rates; tf-models-official's did while the trainer was of Keras 2. 45 runs, eight minutes each on a CPU core;
-what they gave: docs/results/bert_pretraining.md.
+trains in the same trainer, at our LAMB's rates; tf-models-official's did while the trainer was of Keras 2. 45 runs,
+eight minutes each on a CPU core; what they gave: docs/results/bert_pretraining.md.
 """
 
 import keras
