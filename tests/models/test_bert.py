@@ -86,41 +86,6 @@ def test_a_saved_network_is_the_same(name, tmp_path):
     tf.nest.map_structure(np.testing.assert_array_equal, loaded(features(name)), network(features(name)))
 
 
-def twins():
-    """Keras' own layers in place of the package's, as export makes them."""
-    made = {}
-
-    def twin(layer, weights=None):
-        if hasattr(layer, "in_keras"):
-            return lambda *arguments: layer.in_keras(twin, *arguments)
-        if id(layer) not in made:
-            made[id(layer)] = layer, type(layer).from_config({**layer.get_config(), "name": f"layer_{len(made)}"})
-        copy = made[id(layer)][1]
-
-        def call(*arguments, **options):
-            outputs = copy(*arguments, **options)
-            copy.set_weights(layer.get_weights() if weights is None else weights)
-            return outputs
-
-        return call
-
-    return twin
-
-
-@pytest.mark.parametrize("name", ["pretrainer", "chooser"])
-def test_keras_own_layers_compute_the_same(name):
-    network, twin = built(name), twins()
-    copy = keras.models.clone_model(
-        network,
-        clone_function=lambda layer: layer,
-        call_function=lambda layer, *arguments, **options: (twin(layer) if hasattr(layer, "in_keras") else layer)(
-            *arguments, **options
-        ),
-    )
-    found, expected = copy(features(name)), network(features(name))
-    tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, expected)
-
-
 def test_recomputed_layers_have_the_same_gradients():
     """With dropout: the masks of the second pass are those of the first."""
     found = []

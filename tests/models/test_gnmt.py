@@ -65,32 +65,6 @@ def test_padding_changes_nothing():
     np.testing.assert_allclose(network(changed)[:, :3], expected[:, :3], rtol=1e-5, atol=1e-6)
 
 
-def test_the_gradients_are_those_of_finite_differences():
-    network = gnmt(**FIELDS, **SHALLOW, dropout=0.0)
-    inputs = batch()
-    with tf.GradientTape() as tape:
-        logits = network(inputs, training=True)
-        nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=inputs["target_ids"], logits=logits)
-        loss = tf.reduce_mean(nats)
-    gradients = [
-        tf.convert_to_tensor(each) for each in tape.gradient(loss, [each.value for each in network.trainable_variables])
-    ]
-    random = np.random.RandomState(1)
-    before = network.get_weights()
-    directions = [random.normal(size=weight.shape).astype(np.float32) for weight in before]
-    slope = sum(np.sum(gradient.numpy() * way) for gradient, way in zip(gradients, directions))
-    losses = []
-    for size in (1e-3, -1e-3):
-        network.set_weights([weight + size * way for weight, way in zip(before, directions)])
-        weights, total = networks_in_numpy.weights_of(network), []
-        for row, length in enumerate(LENGTHS):
-            target = inputs["target_ids"][row]
-            logits, _ = networks_in_numpy.logits(weights, inputs["source_ids"][row, :length], target)
-            total.append(np.logaddexp.reduce(logits, axis=-1) - logits[np.arange(5), target])
-        losses.append(np.mean(total))
-    assert slope == pytest.approx((losses[0] - losses[1]) / 2e-3, rel=2e-3)
-
-
 def test_the_parameters_are_those_of_the_formula():
     def expected(v, u, biases):
         def lstm(width):
@@ -111,27 +85,6 @@ def test_it_saves_and_loads_as_what_it_is(tmp_path):
     loaded = keras.saving.load_model(tmp_path / "network.keras")
     assert type(loaded) is type(network) and loaded.decoder.attention.units == 5
     np.testing.assert_array_equal(loaded(batch()), network(batch()))
-
-
-def test_keras_layers_by_themselves_compute_the_same():
-    """As the export to `.keras` takes them; a name is free for one layer only."""
-    network, made = gnmt(**FIELDS, **SHALLOW), []
-
-    def twin(layer, weights=None):
-        base = next(each for each in type(layer).__mro__ if each.__module__.startswith("keras."))
-        other = base.from_config({**base.get_config(layer), "name": f"layer_{len(made)}"})
-        made.append((other, layer.weights if weights is None else weights))
-        return other
-
-    inputs = {each.name: keras.Input(each.shape[1:], dtype="int32", name=each.name) for each in network.inputs}
-    embedded, lengths = twin(network.embedding), inputs["source_lengths"]
-    encoded = network.encoder.in_keras(twin, embedded(inputs["source_ids"]), lengths)
-    decoded = network.decoder.in_keras(twin, embedded(inputs["target_ids"]), encoded, lengths)
-    model = keras.Model(inputs, twin(network.classifier)(decoded))
-    for layer, weights in made:
-        layer.set_weights([np.asarray(each) for each in weights])
-    assert {type(layer).__module__.split(".")[0] for layer in model.layers} == {"keras"}
-    np.testing.assert_allclose(model(batch()), network(batch()), rtol=1e-4, atol=1e-5)
 
 
 BEGIN, END = 1, 2

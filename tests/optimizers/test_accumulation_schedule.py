@@ -1,13 +1,14 @@
 """A number of micro-batches that changes while `fit` runs: equal to batches that grow, wherever it runs."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS, assert_same_weights, both_versions, make
+from tests.helpers.keras_versions import assert_same_weights
 from tfbigbatch import BatchRamp, Recipe
-from tfbigbatch.optimizers import registry
+from tfbigbatch.optimizers import keras3, registry
 from tfbigbatch.optimizers.rule import AccumulationSchedule
 
 SIZE, MICRO = 96, 8
@@ -17,8 +18,7 @@ RAMP = BatchRamp(
 SCHEDULE = AccumulationSchedule([1, 2, 3, 4], [3, 2, 3, 2])
 
 
-def model_of(keras_version, optimizer, strategy=None, **compile_arguments):
-    keras = KERAS[keras_version]
+def model_of(optimizer, strategy=None, **compile_arguments):
     keras.utils.set_random_seed(0)
     with (strategy or tf.distribute.get_strategy()).scope():
         layers = [
@@ -41,14 +41,14 @@ def fit(model):
     model.fit(*data(), batch_size=MICRO, shuffle=False, verbose=0)
 
 
-def optimizer_of(keras_version, name, accumulation_steps, **options):
-    options = {"learning_rate": RAMP.schedule(SIZE, keras=keras_version), **options}
-    return make(keras_version, name, accumulation_steps=accumulation_steps, **options)
+def optimizer_of(name, accumulation_steps, **options):
+    options = {"learning_rate": RAMP.schedule(SIZE, keras="keras3"), **options}
+    return getattr(keras3, name)(accumulation_steps=accumulation_steps, **options)
 
 
-def in_whole_batches(keras_version, name, **options):
+def in_whole_batches(name, **options):
     """The same model, given each step's examples as one batch."""
-    model = model_of(keras_version, lambda: optimizer_of(keras_version, name, 1, **options), run_eagerly=True)
+    model = model_of(lambda: optimizer_of(name, 1, **options), run_eagerly=True)
     x, y = data()
     for stage in RAMP.stages(SIZE):
         for step in range(stage.steps):
@@ -69,7 +69,6 @@ def test_the_schedule_of_a_ramp():
     assert halves.micro_batches == (2, 4, 6, 8) and halves.steps == found.steps
 
 
-@both_versions
 @pytest.mark.parametrize(
     "where, name",
     [
@@ -82,12 +81,11 @@ def test_the_schedule_of_a_ramp():
         pytest.param("mirrored", "Muon", marks=pytest.mark.slow),
     ],
 )
-def test_a_whole_ramp_is_that_of_the_concatenated_batches_wherever_it_runs(keras_version, where, name):
+def test_a_whole_ramp_is_that_of_the_concatenated_batches_wherever_it_runs(where, name):
     options = {"global_clipnorm": 0.3, "weight_decay": 0.1, "jit_compile": where == "layer_xla"}
-    whole = in_whole_batches(keras_version, name, **options)
+    whole = in_whole_batches(name, **options)
     parts = model_of(
-        keras_version,
-        lambda: optimizer_of(keras_version, name, SCHEDULE, **options),
+        lambda: optimizer_of(name, SCHEDULE, **options),
         mirrored(2) if where == "mirrored" else None,
         jit_compile=where == "xla",
         run_eagerly=where == "eager",
@@ -106,7 +104,7 @@ def test_a_whole_ramp_is_that_of_the_concatenated_batches_wherever_it_runs(keras
         (lambda: RAMP.accumulation(SIZE, 6), "micro_batch_size=6 does not divide the ramp's first batch, 8; .* 2 or 8"),
         (lambda: RAMP.accumulation(16, MICRO), "the ramp grows to a batch of 32"),
         (
-            lambda: make("keras3", "LAMB", accumulation_steps=RAMP),
+            lambda: keras3.LAMB(accumulation_steps=RAMP),
             r"a whole number of micro-batches of 1 or more, or BatchRamp.accumulation\(...\)",
         ),
         (

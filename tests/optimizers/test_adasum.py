@@ -1,14 +1,15 @@
-"""Adasum: its arithmetic against float64 NumPy, the paper's identities, and around the optimizers of both Kerases."""
+"""Adasum: its arithmetic against float64 NumPy, the paper's identities, and around other optimizers."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS, both_versions, fitted, make
+from tests.helpers.keras_versions import fitted
 from tests.helpers.keras_versions import variables as make_variables
 from tests.helpers.optimizers_in_numpy import tree
-from tfbigbatch.optimizers import adasum
+from tfbigbatch.optimizers import adasum, keras3
 
 ON_TPU = {"dtype": tf.float32}
 
@@ -69,14 +70,14 @@ def test_what_is_not_finite_stays_so():
     assert not np.isfinite(combined([[1.0, np.inf], [1.0, 1.0]])).any()
 
 
-def sgd(keras_version, rate=0.1, **arguments):
-    return KERAS[keras_version].optimizers.SGD(rate, **arguments)
+def sgd(rate=0.1, **arguments):
+    return keras.optimizers.SGD(rate, **arguments)
 
 
-def applied(keras_version, optimizer, strategy, of_replicas, sparse=False, constraint=None):
+def applied(optimizer, strategy, of_replicas, sparse=False, constraint=None):
     """The change of a variable [4, 2] after one update; `of_replicas`: [replicas, 4, 2]."""
     with strategy.scope():
-        [weight] = make_variables(keras_version, {"kernel": np.ones((4, 2))}, constraint)
+        [weight] = make_variables("keras3", {"kernel": np.ones((4, 2))}, constraint)
         rule = optimizer()
         rule.build([weight])
     values = tf.constant(of_replicas, tf.float32) / strategy.num_replicas_in_sync
@@ -103,14 +104,12 @@ def random_gradients(replicas):
     return random.normal(size=(4, 2)) + random.normal(size=(replicas, 4, 2))
 
 
-@both_versions
 @pytest.mark.parametrize("combine", ["gradients", "updates"])
 @pytest.mark.parametrize("replicas, sparse", [(2, True), (3, False), (4, False)])
-def test_one_update_is_that_of_the_tree(keras_version, combine, replicas, sparse):
+def test_one_update_is_that_of_the_tree(combine, replicas, sparse):
     gradients = random_gradients(replicas)
     change, rule = applied(
-        keras_version,
-        lambda: make(keras_version, "Adasum", optimizer=sgd(keras_version), combine=combine),
+        lambda: keras3.Adasum(optimizer=sgd(), combine=combine),
         mirrored(replicas),
         gradients,
         sparse,
@@ -119,10 +118,9 @@ def test_one_update_is_that_of_the_tree(keras_version, combine, replicas, sparse
     assert int(np.asarray(tf.convert_to_tensor(rule.iterations))) == 1
 
 
-@both_versions
-def test_missing_gradients_are_named(keras_version):
-    optimizer = make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB"))
-    kernel, bias = make_variables(keras_version, {"kernel": np.ones(2), "bias": np.ones(1)})
+def test_missing_gradients_are_named():
+    optimizer = keras3.Adasum(optimizer=keras3.LAMB())
+    kernel, bias = make_variables("keras3", {"kernel": np.ones(2), "bias": np.ones(1)})
     with pytest.raises(ValueError, match="no gradients provided for any variable: kernel.*, bias"):
         optimizer.apply_gradients([(None, kernel), (None, bias)])
     with pytest.warns(UserWarning, match="gradients do not exist for variables bias"):
@@ -130,19 +128,13 @@ def test_missing_gradients_are_named(keras_version):
     # The state is of all variables: a layer that is first used later has its own.
     optimizer.apply_gradients([(tf.ones(2), kernel), (tf.ones(1), bias)])
     assert bias.numpy() < 1.0 and int(optimizer.iterations) == 2
-    if keras_version == "tf_keras":
-        # Keras 3 itself has no answer to this.
-        optimizer.apply_gradients([])
-        assert int(optimizer.iterations) == 2
 
 
-@both_versions
-def test_clipping_follows_the_sum_of_gradients(keras_version):
+def test_clipping_follows_the_sum_of_gradients():
     gradients = random_gradients(2)
-    inner = lambda: sgd(keras_version, 1.0, global_clipnorm=0.5)
+    inner = lambda: sgd(1.0, global_clipnorm=0.5)
     change, _ = applied(
-        keras_version,
-        lambda: make(keras_version, "Adasum", optimizer=inner(), combine="gradients"),
+        lambda: keras3.Adasum(optimizer=inner(), combine="gradients"),
         mirrored(2),
         gradients,
     )
@@ -150,47 +142,44 @@ def test_clipping_follows_the_sum_of_gradients(keras_version):
     np.testing.assert_allclose(change, -0.5 * combined / np.linalg.norm(combined), rtol=1e-4, atol=1e-6)
 
 
-@both_versions
 @pytest.mark.parametrize(
     "name, options",
     [("SGD", {"global_clipnorm": 0.5}), ("LAMB", {"global_clipnorm": 0.3}), ("Muon", {})],
 )
 @pytest.mark.parametrize("wrapper, arguments", [("Adasum", {"combine": "updates"}), ("LocalSteps", {"every": 1})])
-def test_a_step_is_taken_by_each_replica_from_its_own_gradient(keras_version, name, options, wrapper, arguments):
+def test_a_step_is_taken_by_each_replica_from_its_own_gradient(name, options, wrapper, arguments):
     """Clipped by its own norm; Muon's too: nothing is shared, even where work is shared otherwise."""
     gradients, one_device = random_gradients(2), tf.distribute.OneDeviceStrategy("CPU:0")
 
     def inner():
         if name == "SGD":
-            return sgd(keras_version, 1.0, **options)
-        return make(keras_version, name, learning_rate=0.1, weight_decay=0.01, **options)
+            return sgd(1.0, **options)
+        return getattr(keras3, name)(learning_rate=0.1, weight_decay=0.01, **options)
 
-    alone = [applied(keras_version, inner, one_device, gradient[None])[0] for gradient in gradients]
-    wrapped = lambda: make(keras_version, wrapper, optimizer=inner(), **arguments)
-    change, _ = applied(keras_version, wrapped, mirrored(2), gradients)
+    alone = [applied(inner, one_device, gradient[None])[0] for gradient in gradients]
+    wrapped = lambda: getattr(keras3, wrapper)(optimizer=inner(), **arguments)
+    change, _ = applied(wrapped, mirrored(2), gradients)
     expected = tree(alone) if wrapper == "Adasum" else np.mean(alone, axis=0)
     np.testing.assert_allclose(change, expected, rtol=1e-4, atol=1e-5)
 
 
-@both_versions
-def test_a_checkpoint_is_that_of_the_optimizer_alone(keras_version, tmp_path):
+def test_a_checkpoint_is_that_of_the_optimizer_alone(tmp_path):
     model = fitted(
-        keras_version,
-        lambda: make(keras_version, "Adasum", optimizer=make(keras_version, "LAMB", learning_rate=0.02)),
+        "keras3",
+        lambda: keras3.Adasum(optimizer=keras3.LAMB(learning_rate=0.02)),
         steps=3,
     )
     path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(str(tmp_path / "checkpoint"))
-    alone = fitted(keras_version, lambda: make(keras_version, "LAMB", learning_rate=0.02), steps=1)
+    alone = fitted("keras3", lambda: keras3.LAMB(learning_rate=0.02), steps=1)
     tf.train.Checkpoint(model=alone, optimizer=alone.optimizer).restore(path).assert_existing_objects_matched()
     for one, other in zip(model.optimizer.variables, alone.optimizer.variables):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
-@both_versions
-def test_the_form_follows_the_optimizer(keras_version):
+def test_the_form_follows_the_optimizer():
     def form(optimizer):
-        return make(keras_version, "Adasum", optimizer=optimizer).combine
+        return keras3.Adasum(optimizer=optimizer).combine
 
-    keras = KERAS[keras_version].optimizers
-    assert [form(keras.SGD()), form(make(keras_version, "LARS"))] == ["gradients"] * 2
-    assert [form(keras.Adam()), form(keras.AdamW()), form(make(keras_version, "LAMB"))] == ["updates"] * 3
+    of_gradients = keras.optimizers.SGD(), keras3.LARS()
+    of_updates = keras.optimizers.Adam(), keras.optimizers.AdamW(), keras3.LAMB()
+    assert [form(each) for each in (*of_gradients, *of_updates)] == ["gradients"] * 2 + ["updates"] * 3

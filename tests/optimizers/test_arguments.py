@@ -3,22 +3,16 @@
 import numpy as np
 import pytest
 
-from tests.helpers import keras_versions
-from tests.helpers.keras_versions import KERAS, applied, both_versions, make, variables
+from tests.helpers.keras_versions import applied, variables
 from tfbigbatch import optimizers
-from tfbigbatch.optimizers import aliases, registry
+from tfbigbatch.optimizers import aliases, keras3, registry
+
+BY_CLASS_AND_BY_NAME = (
+    lambda name, **options: getattr(keras3, name)(**options),
+    lambda name, **options: optimizers.get(name.lower(), keras="keras3", **options),
+)
 
 
-@both_versions
-@pytest.mark.parametrize("argument", ["learning_rate", "weight_decay"])
-def test_a_schedule_of_the_other_keras_is_told(keras_version, argument):
-    other = {"tf_keras": "keras3", "keras3": "tf_keras"}[keras_version]
-    schedule = KERAS[other].optimizers.schedules.CosineDecay(0.1, 10)
-    with pytest.raises(ValueError, match=f"LAMB: {argument} is a schedule of the other Keras"):
-        make(keras_version, "LAMB", **{argument: schedule})
-
-
-@both_versions
 @pytest.mark.parametrize(
     "name, arguments, said",
     [
@@ -59,9 +53,9 @@ def test_a_schedule_of_the_other_keras_is_told(keras_version, argument):
         ("LAMB", {"shard_updates": "yes"}, "shard_updates='yes'"),
     ],
 )
-def test_bad_arguments_say_what_was_expected(keras_version, name, arguments, said):
+def test_bad_arguments_say_what_was_expected(name, arguments, said):
     with pytest.raises(ValueError, match=said):
-        make(keras_version, name, **arguments)
+        getattr(keras3, name)(**arguments)
 
 
 NUMBERS = {
@@ -85,28 +79,26 @@ def nested(argument, value):
     return {name: {field: value} if field else value}
 
 
-@both_versions
 @pytest.mark.parametrize("name", NUMBERS)
-def test_every_hyperparameter_is_checked(keras_version, name):
+def test_every_hyperparameter_is_checked(name):
     for argument in NUMBERS[name].split():
         for value in (-0.1, float("nan"), float("inf"), True, "0.1", [0.1], {"a": 1}):
-            for made in (make, lambda version, name, **options: optimizers.get(name.lower(), keras=version, **options)):
+            for made in BY_CLASS_AND_BY_NAME:
                 with pytest.raises(ValueError, match=f"{argument}=.* is (not a number|out of range); expected"):
-                    made(keras_version, name, **nested(argument, value))
+                    made(name, **nested(argument, value))
     for argument in FLAGS[name]:
         with pytest.raises(ValueError, match=f"{name}: {argument}=1 is neither True nor False"):
-            make(keras_version, name, **{argument: 1})
+            getattr(keras3, name)(**{argument: 1})
     for value in (0, 1.5, True, "2"):
         with pytest.raises(ValueError, match=f"{name}: accumulation_steps=.* expected a whole number of micro-batches"):
-            make(keras_version, name, accumulation_steps=value)
-    optimizer = make(keras_version, name)
+            getattr(keras3, name)(accumulation_steps=value)
+    optimizer = getattr(keras3, name)()
     last = {"Muon": "momentum", "Shampoo": "beta_2"}.get(name, "epsilon")
     with pytest.raises(ValueError, match=f"{name}: {last}=nan is out of range"):
         setattr(optimizer, last, float("nan"))
     assert getattr(optimizer, last) == optimizer.get_config()[last] >= 0.0
 
 
-@both_versions
 @pytest.mark.parametrize(
     "name, theirs, said",
     [
@@ -127,10 +119,10 @@ def test_every_hyperparameter_is_checked(keras_version, name):
         ("Shampoo", {"max_preconditioner_dim": 1024}, "a side over 8,192, unless a pattern"),
     ],
 )
-def test_the_names_of_other_libraries_are_answered_with_ours(keras_version, name, theirs, said):
-    for made in (make, lambda version, name, **options: optimizers.get(name.lower(), keras=version, **options)):
+def test_the_names_of_other_libraries_are_answered_with_ours(name, theirs, said):
+    for made in BY_CLASS_AND_BY_NAME:
         with pytest.raises(ValueError, match=f"takes no argument '{next(iter(theirs))}'.*{said}"):
-            made(keras_version, name, **theirs)
+            made(name, **theirs)
 
 
 def test_every_name_of_another_library_leads_somewhere():
@@ -144,27 +136,24 @@ def test_every_name_of_another_library_leads_somewhere():
     assert [theirs for theirs, hints in said.items() if "write " not in hints] == []
 
 
-@both_versions
-def test_arguments_by_position_are_answered_with_their_names(keras_version):
-    ours = keras_versions.OPTIMIZERS[keras_version]
+def test_arguments_by_position_are_answered_with_their_names():
     with pytest.raises(
         ValueError, match=r"LAMB: 0.9, 0.99 came without a name; only learning_rate may.*beta_1, beta_2"
     ):
-        ours.LAMB(0.1, 0.9, 0.99)
+        keras3.LAMB(0.1, 0.9, 0.99)
     with pytest.raises(ValueError, match="LAMB: learning_rate came twice, as 0.1 and as 0.2"):
-        ours.LAMB(0.1, learning_rate=0.2)
+        keras3.LAMB(0.1, learning_rate=0.2)
     with pytest.raises(ValueError, match="Adasum takes no argument 'group'. Did you mean 'group_size'"):
-        ours.Adasum(ours.LAMB(), group=2)
-    assert ours.Adasum(ours.LAMB(), "updates", 2).group_size == 2
+        keras3.Adasum(keras3.LAMB(), group=2)
+    assert keras3.Adasum(keras3.LAMB(), "updates", 2).group_size == 2
 
 
-@both_versions
-def test_hyperparameters_are_attributes_that_count(keras_version):
-    optimizer, ends = make(keras_version, "LARS", learning_rate=0.1, eeta=0.01), []
+def test_hyperparameters_are_attributes_that_count():
+    optimizer, ends = keras3.LARS(learning_rate=0.1, eeta=0.01), []
     assert (optimizer.momentum, optimizer.form) == (0.9, "paper")
     for eeta in (0.01, 0.02):
         optimizer.eeta = eeta
-        [variable] = variables(keras_version, {"kernel": [3.0, 4.0]})
+        [variable] = variables("keras3", {"kernel": [3.0, 4.0]})
         fresh = type(optimizer).from_config(optimizer.get_config())
         applied(fresh, [[[1.0, 0.0]]], [variable])
         ends.append(variable.numpy()[0] - 3.0)
@@ -181,7 +170,6 @@ BEFORE = {
 }
 
 
-@both_versions
 @pytest.mark.parametrize(
     "name, changed, value",
     [
@@ -192,10 +180,10 @@ BEFORE = {
         ("Shampoo", "vectors", "adam"),
     ],
 )
-def test_what_the_state_depends_on_stays(keras_version, name, changed, value):
-    optimizer = make(keras_version, name)
+def test_what_the_state_depends_on_stays(name, changed, value):
+    optimizer = getattr(keras3, name)()
     setattr(optimizer, changed, BEFORE[changed])
-    optimizer.build(variables(keras_version, {"kernel": np.ones((2, 3)), "wide": np.ones((2, 3))}))
+    optimizer.build(variables("keras3", {"kernel": np.ones((2, 3)), "wide": np.ones((2, 3))}))
     optimizer.learning_rate = 0.5
     with pytest.raises(ValueError, match=f"{name}: {changed} cannot be changed now.*the state was made for {changed}"):
         setattr(optimizer, changed, value)

@@ -2,39 +2,37 @@
 
 import warnings
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS, applied, both_versions, make, small_model, variables
+from tests.helpers.keras_versions import applied, small_model, variables
 from tests.helpers.optimizers_in_numpy import lamb_run
 from tfbigbatch import optimizers
+from tfbigbatch.optimizers import keras3
 
 
-@both_versions
-def test_exclusions_act_on_decay_and_on_the_ratio_apart(keras_version):
+def test_exclusions_act_on_decay_and_on_the_ratio_apart():
     random = np.random.RandomState(2)
     weights = {name: random.normal(size=6) for name in ("kernel", "bias", "gamma")}
     gradients = [[random.normal(size=6) for _ in weights] for _ in range(3)]
-    optimizer = make(
-        keras_version,
-        "LAMB",
+    optimizer = keras3.LAMB(
         learning_rate=0.01,
         weight_decay=0.1,
         exclude_from_weight_decay=["bias", "gamma"],
         exclude_from_layer_adaptation=["gamma$"],
     )
-    ours = variables(keras_version, weights)
+    ours = variables("keras3", weights)
     applied(optimizer, gradients, ours)
     for i, (name, decay, adapt) in enumerate((("kernel", 0.1, True), ("bias", 0.0, True), ("gamma", 0.0, False))):
         expected = lamb_run(weights[name], [row[i] for row in gradients], [0.01] * 3, wd=decay, adapt=adapt)
         np.testing.assert_allclose(ours[i].numpy(), expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-@both_versions
-def test_a_pattern_without_a_match_warns_once_with_likely_paths(keras_version):
-    model = small_model(keras_version)
-    optimizer = make(keras_version, "LAMB", exclude_from_weight_decay=["biass", "kernel"])
+def test_a_pattern_without_a_match_warns_once_with_likely_paths():
+    model = small_model("keras3")
+    optimizer = keras3.LAMB(exclude_from_weight_decay=["biass", "kernel"])
     with pytest.warns(UserWarning, match="'biass' matches none of the 4 variables.*could have meant: .*bias") as caught:
         optimizer.build(model.trainable_variables)
     assert len([each for each in caught if "matches none" in str(each.message)]) == 1
@@ -43,12 +41,9 @@ def test_a_pattern_without_a_match_warns_once_with_likely_paths(keras_version):
         optimizer.build(model.trainable_variables)
 
 
-@both_versions
-def test_layer_statistics_tell_the_last_update(keras_version):
-    [kernel, bias] = variables(keras_version, {"kernel": [3.0, 4.0], "bias": [0.0, 0.0]})
-    optimizer = make(
-        keras_version, "LAMB", learning_rate=0.1, exclude_from_layer_adaptation=["bias"], layer_statistics=True
-    )
+def test_layer_statistics_tell_the_last_update():
+    [kernel, bias] = variables("keras3", {"kernel": [3.0, 4.0], "bias": [0.0, 0.0]})
+    optimizer = keras3.LAMB(learning_rate=0.1, exclude_from_layer_adaptation=["bias"], layer_statistics=True)
     with pytest.raises(ValueError, match="has made no update yet"):
         optimizer.layer_statistics()
     applied(optimizer, [[[1.0, 1.0], [1.0, 1.0]]], [kernel, bias])
@@ -58,15 +53,14 @@ def test_layer_statistics_tell_the_last_update(keras_version):
     assert statistics["kernel"] == pytest.approx((5 / np.sqrt(2), 5.0, 0.5), rel=1e-5)
     assert statistics["bias"] == pytest.approx((1.0, 0.0, 0.1 * np.sqrt(2)), rel=1e-5)
     with pytest.raises(ValueError, match="layer_statistics=True"):
-        make(keras_version, "LAMB").layer_statistics()
+        keras3.LAMB().layer_statistics()
 
 
-@both_versions
 @pytest.mark.parametrize("arguments", [{}, {"jit_compile": True}, {"accumulation_steps": 2}])
 @pytest.mark.parametrize("name, options", [("LAMB", {}), ("LARS", {"form": "momentum_ratio"})])
-def test_gradients_of_another_shape_are_refused(keras_version, name, options, arguments):
-    [kernel] = variables(keras_version, {"kernel": np.ones((2, 3))})
-    optimizer = make(keras_version, name, **options, **arguments)
+def test_gradients_of_another_shape_are_refused(name, options, arguments):
+    [kernel] = variables("keras3", {"kernel": np.ones((2, 3))})
+    optimizer = getattr(keras3, name)(**options, **arguments)
     with pytest.raises(
         ValueError, match=rf"{name}: the gradient of 'kernel' is of shape \(3,\), the variable of \(2, 3\)"
     ):
@@ -76,13 +70,10 @@ def test_gradients_of_another_shape_are_refused(keras_version, name, options, ar
         optimizers.accumulate_gradients(lambda batch: [batch], tf.ones([2, 3]), [kernel], 2)
 
 
-@both_versions
-def test_integer_variables_are_refused_by_name(keras_version):
-    counter = tf.Variable([3, 4], name="counter")
-    if keras_version == "keras3":
-        counter = KERAS["keras3"].Variable(np.array([3, 4]), dtype="int32", name="counter")
-    [kernel] = variables(keras_version, {"kernel": [1.0]})
-    optimizer = make(keras_version, "LAMB")
+def test_integer_variables_are_refused_by_name():
+    counter = keras.Variable(np.array([3, 4]), dtype="int32", name="counter")
+    [kernel] = variables("keras3", {"kernel": [1.0]})
+    optimizer = keras3.LAMB()
     with pytest.raises(ValueError, match="LAMB: 'counter' is of int32, .*[Mm]ake it with trainable=False"):
         optimizer.apply_gradients([(tf.ones(1), kernel), (tf.constant([0.4, 0.4]), counter)])
     # Without a gradient it changes nothing.
@@ -92,20 +83,18 @@ def test_integer_variables_are_refused_by_name(keras_version):
         optimizers.accumulate_gradients(lambda batch: [batch], tf.ones([2, 2]), [counter], 2)
 
 
-@both_versions
-def test_pre_normalised_gradients_are_of_global_norm_one(keras_version):
+def test_pre_normalised_gradients_are_of_global_norm_one():
     random = np.random.RandomState(5)
     weights = {"a": random.normal(size=6), "b": random.normal(size=(2, 3))}
     gradients = [[10 * random.normal(size=6), 10 * random.normal(size=(2, 3))] for _ in range(4)]
-    ours = variables(keras_version, weights)
-    applied(make(keras_version, "LAMB", learning_rate=0.1, pre_normalize=True), gradients, ours)
+    ours = variables("keras3", weights)
+    applied(keras3.LAMB(learning_rate=0.1, pre_normalize=True), gradients, ours)
     scaled = [[g / np.sqrt(sum((h**2).sum() for h in row)) for g in row] for row in gradients]
     for i, (variable, weight) in enumerate(zip(ours, weights.values())):
         expected = lamb_run(weight, [row[i] for row in scaled], [0.1] * 4, wd=0.0)
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-@both_versions
 @pytest.mark.parametrize(
     "name, arguments",
     [
@@ -116,13 +105,13 @@ def test_pre_normalised_gradients_are_of_global_norm_one(keras_version):
     ],
 )
 @pytest.mark.parametrize("clipping", [{}, {"global_clipnorm": 0.5}, {"clipnorm": 0.5}, {"clipvalue": 0.1}])
-def test_sparse_gradients_give_the_dense_result(keras_version, name, arguments, clipping):
+def test_sparse_gradients_give_the_dense_result(name, arguments, clipping):
     # Row 0 comes twice: its two parts add up before anything is measured or clipped.
     sparse = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0], [0.5, 0.5]]), tf.constant([0, 2, 0]), (3, 2))
     results = []
     for gradient in (sparse, tf.convert_to_tensor(sparse)):
         variable = tf.Variable([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], name="table")
-        optimizer = make(keras_version, name, **arguments, **clipping)
+        optimizer = getattr(keras3, name)(**arguments, **clipping)
         for _ in range(3):
             optimizer.apply_gradients([(gradient, variable)])
         results.append(variable.numpy())
@@ -133,8 +122,8 @@ def test_sparse_gradients_give_the_dense_result(keras_version, name, arguments, 
 
 WRAPPED = {
     "LAMB": lambda inner: inner,
-    "Adasum": lambda inner: make("keras3", "Adasum", optimizer=inner),
-    "loss scale": lambda inner: make("keras3", "LossScaleOptimizer", inner_optimizer=inner),
+    "Adasum": lambda inner: keras3.Adasum(optimizer=inner),
+    "loss scale": lambda inner: keras3.LossScaleOptimizer(inner_optimizer=inner),
 }
 
 
@@ -149,7 +138,7 @@ def test_a_scale_is_its_gradient_and_has_no_state(around):
     kernel, scale = kernel_and_scale()
     # Adasum takes no averages of updates.
     averages = {} if around == "Adasum" else {"use_ema": True, "ema_overwrite_frequency": 2}
-    optimizer = WRAPPED[around](make("keras3", "LAMB", **averages))
+    optimizer = WRAPPED[around](keras3.LAMB(**averages))
     optimizer.build([kernel, scale])
     of_scale = [variable for variable in optimizer.variables if variable.shape == (1,)]
     assert not of_scale
@@ -164,8 +153,8 @@ def test_a_scale_is_its_gradient_and_has_no_state(around):
 def test_accumulation_overwrites_once_a_step_as_keras_own_does():
     histories = []
     for optimizer in (
-        make("keras3", "LAMB", accumulation_steps=2),
-        KERAS["keras3"].optimizers.Adam(gradient_accumulation_steps=2),
+        keras3.LAMB(accumulation_steps=2),
+        keras.optimizers.Adam(gradient_accumulation_steps=2),
     ):
         kernel, scale = kernel_and_scale()
         history = []

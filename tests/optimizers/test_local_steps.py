@@ -1,11 +1,10 @@
-"""LocalSteps around the optimizers of both Kerases: rounds, outer steps, state, files, errors."""
+"""LocalSteps: rounds, outer steps, state, files, errors."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
-from tests.helpers.keras_versions import KERAS_VERSIONS, both_versions
 from tests.helpers.local_quadratic import REPLICAS, Quadratic, expected
 
 CASES = [
@@ -21,19 +20,16 @@ CASES = [
 ]
 
 
-def quadratic(keras_version, options, name="LocalSteps"):
-    return Quadratic(mirrored(REPLICAS), keras_version, options, name)
+def quadratic(options, name="LocalSteps"):
+    return Quadratic(mirrored(REPLICAS), "keras3", options, name)
 
 
 @pytest.mark.parametrize(
-    "keras_version, options",
-    [
-        pytest.param(KERAS_VERSIONS[number % 2], options, marks=[pytest.mark.slow] * (number in (1, 7)))
-        for number, options in enumerate(CASES)
-    ],
+    "options",
+    [pytest.param(options, marks=[pytest.mark.slow] * (number in (1, 7))) for number, options in enumerate(CASES)],
 )
-def test_each_replica_takes_its_own_steps_and_outer_steps_combine_them(keras_version, options):
-    problem = quadratic(keras_version, options)
+def test_each_replica_takes_its_own_steps_and_outer_steps_combine_them(options):
+    problem = quadratic(options)
     np.testing.assert_allclose(problem.train(0, 8), expected(8, options), rtol=1e-5, atol=1e-6)
     problem.optimizer.synchronize()
     ended = problem.weights()
@@ -43,9 +39,8 @@ def test_each_replica_takes_its_own_steps_and_outer_steps_combine_them(keras_ver
     np.testing.assert_array_equal(problem.weights(), ended)
 
 
-@both_versions
-def test_common_weights_are_those_of_the_last_outer_step(keras_version):
-    problem = quadratic(keras_version, {"every": 2, "delay": 1})
+def test_common_weights_are_those_of_the_last_outer_step():
+    problem = quadratic({"every": 2, "delay": 1})
     own = problem.train(0, 4)
     with problem.optimizer.common_weights():
         common = problem.weights()
@@ -60,7 +55,6 @@ def test_common_weights_are_those_of_the_last_outer_step(keras_version):
         pass
 
 
-@both_versions
 @pytest.mark.parametrize(
     "name, options",
     [
@@ -69,15 +63,14 @@ def test_common_weights_are_those_of_the_last_outer_step(keras_version):
         ("Adasum", {"combine": "updates"}),
     ],
 )
-def test_a_checkpoint_in_the_middle_of_a_round_continues_in_the_same_bits(keras_version, name, options, tmp_path):
+def test_a_checkpoint_in_the_middle_of_a_round_continues_in_the_same_bits(name, options, tmp_path):
     """Of Adasum, the moments of every replica."""
 
     def new():
-        problem = quadratic(keras_version, options, name=name)
+        problem = quadratic(options, name=name)
         saved = problem.optimizer.checkpointing()
         more = {"of_replicas": saved["more"]["of_replicas"]}
-        variable = problem.weight if keras_version == "tf_keras" else problem.weight.value
-        return problem, tf.train.Checkpoint(weight=variable, optimizer=problem.optimizer, **more), saved
+        return problem, tf.train.Checkpoint(weight=problem.weight.value, optimizer=problem.optimizer, **more), saved
 
     undisturbed = new()[0].train(0, 10)
     first, checkpoint, saved = new()

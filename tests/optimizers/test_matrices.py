@@ -1,9 +1,9 @@
-"""What is a matrix: the variables of real layers and of the package's models, in both Kerases."""
+"""What is a matrix: the variables of real layers and of the package's models."""
 
+import keras
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS, both_versions
 from tfbigbatch.models import bert
 from tfbigbatch.models.gnmt import gnmt
 from tfbigbatch.models.lstm import SequenceLSTM
@@ -57,48 +57,42 @@ TABLE = {
 }  # fmt: skip
 
 
-def sequential(keras_version, make, shape):
+def sequential(make, shape):
     """The layer in a model with a name that means nothing."""
-    layers = KERAS[keras_version].layers
-    return KERAS[keras_version].Sequential([layers.Input(shape), make(layers)], name="embedding_depthwise_query")
+    layers = keras.layers
+    return keras.Sequential([layers.Input(shape), make(layers)], name="embedding_depthwise_query")
 
 
-@both_versions
 @pytest.mark.parametrize("kind", TABLE)
-def test_layers(keras_version, kind):
+def test_layers(kind):
     make, shape, expected = TABLE[kind]
-    assert matrices_of(sequential(keras_version, make, shape)) == expected
+    assert matrices_of(sequential(make, shape)) == expected
 
 
-@both_versions
-def test_embeddings_are_vectors(keras_version):
-    model = KERAS[keras_version].Sequential([KERAS[keras_version].layers.Embedding(30, 4)])
+def test_embeddings_are_vectors():
+    model = keras.Sequential([keras.layers.Embedding(30, 4)])
     model.build((None, 3))
     assert matrices_of(model) == []
     assert matrices_of(model, [("embedding", "matrix")]) == [(30, 4)]
 
 
-def attention(keras_version, **arguments):
-    layer = KERAS[keras_version].layers.MultiHeadAttention(2, 3, **arguments)
+def attention(**arguments):
+    layer = keras.layers.MultiHeadAttention(2, 3, **arguments)
     layer(tf.zeros([1, 9, 4]), tf.zeros([1, 9, 4]))
     return layer
 
 
-@both_versions
-def test_attention(keras_version):
+def test_attention():
     """Biases [heads, size] are vectors; the output's kernel has the heads in its rows."""
-    layer = attention(keras_version, value_dim=5)
+    layer = attention(value_dim=5)
     assert matrices_of(layer) == [(4, 6), (4, 6), (4, 10), (10, 4)]
     by_head = [each for each in found(layer, [("attention", "heads")]).values() if each]
     assert by_head == [(2, 4, 3), (2, 4, 3), (2, 4, 5), (2, 5, 4)]
 
 
-@both_versions
-def test_gates_groups_and_channels_by_pattern(keras_version):
+def test_gates_groups_and_channels_by_pattern():
     def with_treatment(kind, treatment):
-        return [
-            each for each in found(sequential(keras_version, *TABLE[kind][:2]), [(".", treatment)]).values() if each
-        ]
+        return [each for each in found(sequential(*TABLE[kind][:2]), [(".", treatment)]).values() if each]
 
     assert with_treatment("lstm", "gates") == [(4, 4, 6), (4, 6, 6)]
     assert with_treatment("gru", "gates") == [(3, 4, 6), (3, 6, 6)]
@@ -156,12 +150,11 @@ EQUATIONS = {
 }
 
 
-@both_versions
 @pytest.mark.parametrize("name", EQUATIONS)
-def test_an_equation_tells_the_axes(keras_version, name):
+def test_an_equation_tells_the_axes(name):
     equation, output, shape, expected = EQUATIONS[name]
-    layers = KERAS[keras_version].layers
+    layers = keras.layers
     layer = layers.EinsumDense(equation, output, name="query")
-    model = KERAS[keras_version].Sequential([layers.Input(shape), layer, layers.Dense(7, name="after")])
+    model = keras.Sequential([layers.Input(shape), layer, layers.Dense(7, name="after")])
     [(pattern, treatment)] = matrices.einsum_treatments(model)
     assert [each for each in found(model, [(pattern, treatment)]).values() if each][0] == expected

@@ -1,13 +1,15 @@
-"""Muon as a whole, in both Kerases: twelve steps with a changing learning rate against float64 NumPy."""
+"""Muon as a whole: twelve steps with a changing learning rate against float64 NumPy."""
 
 import warnings
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.keras_versions import KERAS, applied, both_versions, make, tensor_variables, variables
+from tests.helpers.keras_versions import applied, tensor_variables, variables
 from tests.helpers.optimizers_in_numpy import lamb_run, muon_run
+from tfbigbatch.optimizers import keras3
 
 STEPS = 12
 RATES = [0.05 + (0.01 - 0.05) * step / STEPS for step in range(STEPS)]
@@ -27,8 +29,8 @@ GRADIENTS = [{name: _random.normal(size=weight.shape) for name, weight in WEIGHT
 MATRICES = ("kernel", "wide_kernel", "recurrent_kernel")
 
 
-def schedule(keras_version):
-    return KERAS[keras_version].optimizers.schedules.PolynomialDecay(RATES[0], STEPS, 0.01)
+def schedule():
+    return keras.optimizers.schedules.PolynomialDecay(RATES[0], STEPS, 0.01)
 
 
 def expected(*, vectors=None, of=None, **options):
@@ -51,10 +53,10 @@ def expected(*, vectors=None, of=None, **options):
     return ends
 
 
-def assert_follows(keras_version, arguments, reference, wrap=lambda function: function):
-    ours = variables(keras_version, WEIGHTS)
+def assert_follows(arguments, reference, wrap=lambda function: function):
+    ours = variables("keras3", WEIGHTS)
     arguments = {"exclude_from_weight_decay": [], **arguments}
-    optimizer = make(keras_version, "Muon", learning_rate=schedule(keras_version), **arguments)
+    optimizer = keras3.Muon(learning_rate=schedule(), **arguments)
     optimizer.build(ours)
 
     def step(*gradients):
@@ -113,29 +115,20 @@ OPTIONS["compiled"] = (
     {"scale": "trust_ratio", "normuon_beta": 0.9, "weight_decay": 0.1, "vectors": "lamb"},
     {"scale": "trust_ratio", "beta": 0.9, "wd": 0.1, "vectors": {"adapt": True}},
 )
-# The formulas are the same for both Kerases: what reaches them is seen in two.
-QUICK = [*(("tf_keras", option, "eager") for option in OPTIONS if option != "compiled")]
-QUICK += [("keras3", "defaults", "eager"), ("keras3", "trust ratio", "eager"), ("keras3", "compiled", "xla")]
-CASES = [*QUICK, *(("keras3", option, "eager") for option in OPTIONS if option not in ("defaults", "trust ratio"))]
-CASES += [("keras3", "compiled", "layer_xla"), ("tf_keras", "compiled", "xla"), ("tf_keras", "compiled", "layer_xla")]
+CASES = [*((option, "eager") for option in OPTIONS if option != "compiled"), ("compiled", "xla")]
 
 
-@pytest.mark.parametrize(
-    "keras_version, option, where",
-    [pytest.param(*case, marks=[pytest.mark.slow] * (case not in QUICK)) for case in CASES],
-)
-def test_twelve_steps_follow_numpy(keras_version, option, where):
+@pytest.mark.parametrize("option, where", [*CASES, pytest.param("compiled", "layer_xla", marks=pytest.mark.slow)])
+def test_twelve_steps_follow_numpy(option, where):
     arguments, reference = OPTIONS[option]
     assert_follows(
-        keras_version,
         {**arguments, "jit_compile": where == "layer_xla"},
         expected(**reference),
         lambda function: function if where == "eager" else tf.function(function, jit_compile=where == "xla"),
     )
 
 
-@both_versions
-def test_treatments_by_pattern(keras_version):
+def test_treatments_by_pattern():
     """Gates each by itself, the embedding as a matrix, and a kernel as a vector."""
     arguments = {"treatments": {"recurrent": "gates", "embeddings": "matrix", "wide": "vector"}}
     rows = {name: [each[name] for each in GRADIENTS] for name in WEIGHTS}
@@ -149,7 +142,7 @@ def test_treatments_by_pattern(keras_version):
         for part in (slice(0, 2), slice(2, 4), slice(4, 6), slice(6, 8))
     ]
     reference[name] = np.concatenate(gates, axis=1)
-    assert_follows(keras_version, arguments, reference)
+    assert_follows(arguments, reference)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +161,7 @@ def test_each_part_of_a_kernel_follows_numpy(shape, treatment, parts):
     random = np.random.RandomState(1)
     weight, gradients = random.normal(size=shape), random.normal(size=(STEPS, *shape))
     [kernel] = variables("keras3", {"kernel": weight})
-    optimizer = make("keras3", "Muon", learning_rate=schedule("keras3"), treatments={"kernel": treatment})
+    optimizer = keras3.Muon(learning_rate=schedule(), treatments={"kernel": treatment})
     for gradient in gradients:
         optimizer.apply_gradients([(tf.constant(gradient, tf.float32), kernel)])
     for part in parts:
@@ -177,12 +170,11 @@ def test_each_part_of_a_kernel_follows_numpy(shape, treatment, parts):
         np.testing.assert_allclose(np.array(kernel)[part].reshape(rows, -1), end, rtol=1e-4, atol=1e-4)
 
 
-@both_versions
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-9), ("bfloat16", 0.05), ("float16", 0.01)])
-def test_state_is_float32_or_wider(keras_version, dtype, tolerance):
+def test_state_is_float32_or_wider(dtype, tolerance):
     ours = [tf.Variable(tf.cast(weight, dtype), name=name) for name, weight in WEIGHTS.items()]
     # 0.05 in float32 is not 0.05.
-    optimizer = make(keras_version, "Muon", learning_rate=0.0625, normuon_beta=0.875, momentum=0.9375)
+    optimizer = keras3.Muon(learning_rate=0.0625, normuon_beta=0.875, momentum=0.9375)
     applied(optimizer, [list(each.values()) for each in GRADIENTS[:4]], ours, dtype)
     slots = [each for each in tensor_variables(optimizer) if each.shape.rank]
     assert {each.dtype for each in slots} == {tf.float64 if dtype == "float64" else tf.float32}
@@ -198,10 +190,9 @@ def test_state_is_float32_or_wider(keras_version, dtype, tolerance):
         np.testing.assert_allclose(found, end, rtol=0, atol=tolerance)
 
 
-@both_versions
-def test_matrices_have_one_slot_and_vectors_two(keras_version):
-    optimizer = make(keras_version, "Muon", normuon_beta=0.9, treatments=[("recurrent", "gates")])
-    optimizer.build(variables(keras_version, WEIGHTS))
+def test_matrices_have_one_slot_and_vectors_two():
+    optimizer = keras3.Muon(normuon_beta=0.9, treatments=[("recurrent", "gates")])
+    optimizer.build(variables("keras3", WEIGHTS))
     shapes = sorted(tuple(each.shape) for each in tensor_variables(optimizer) if each.shape.rank)
     momenta, moments = [(5, 4), (3, 8), (2, 8)], [(6, 3), (6, 3), (4,), (4,)]
     # NorMuon: a number for each output of each block.
@@ -211,25 +202,23 @@ def test_matrices_have_one_slot_and_vectors_two(keras_version):
 # ---- Treatments, when the variables are known -------------------------------------------------
 
 
-@both_versions
-def test_treatments_are_checked_when_the_variables_are_known(keras_version):
-    ours = variables(keras_version, WEIGHTS)
+def test_treatments_are_checked_when_the_variables_are_known():
+    ours = variables("keras3", WEIGHTS)
     with pytest.raises(ValueError, match="'heads' does not fit 'kernel'"):
-        make(keras_version, "Muon", treatments=[("^kernel", "heads")]).build(ours)
+        keras3.Muon(treatments=[("^kernel", "heads")]).build(ours)
     with pytest.warns(UserWarning, match="treatments: 'softmax' matches none of the 5 variables"):
-        make(keras_version, "Muon", treatments=[("softmax", "vector")]).build(ours)
+        keras3.Muon(treatments=[("softmax", "vector")]).build(ours)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make(keras_version, "Muon", treatments=[("^kernel", "vector")]).build(ours)
+        keras3.Muon(treatments=[("^kernel", "vector")]).build(ours)
 
 
-@both_versions
-def test_a_long_matrix_warns_when_the_variables_are_known(keras_version):
-    ours = variables(keras_version, {"query_kernel": np.ones((2, 80, 4))})
+def test_a_long_matrix_warns_when_the_variables_are_known():
+    ours = variables("keras3", {"query_kernel": np.ones((2, 80, 4))})
     with pytest.warns(UserWarning, match="reads .*query_kernel' of shape .* as 1 x .160, 4.: one side"):
-        make(keras_version, "Muon", treatments=[("query", "rows:2")]).build(ours)
+        keras3.Muon(treatments=[("query", "rows:2")]).build(ours)
     for name in ("Muon", "Shampoo"):
-        optimizer = make(keras_version, name, treatments=[("query", "in:1 out:0,2")])
+        optimizer = getattr(keras3, name)(treatments=[("query", "in:1 out:0,2")])
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             optimizer.build(ours)

@@ -1,21 +1,15 @@
-"""One table test over every registered optimizer, in both Kerases; one left out of the registry fails."""
+"""One table test over every registered optimizer; one left out of the registry fails."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import mirrored
 from tests.helpers.keras_versions import (
-    KERAS,
-    ONE_DEVICE,
-    OPTIMIZERS,
-    assert_same_weights,
-    both_versions,
-    fitted,
     variables,
 )
 from tfbigbatch import optimizers
-from tfbigbatch.optimizers import registry
+from tfbigbatch.optimizers import keras3, registry
 
 ARGUMENTS = {
     "adamw": {"learning_rate": 0.05},
@@ -31,47 +25,40 @@ every_optimizer = pytest.mark.parametrize("name", registry.names())
 each_of_ours = pytest.mark.parametrize("name", OURS)
 
 
-def get(keras_version, name, **arguments):
-    return optimizers.get(name, keras=keras_version, **{**ARGUMENTS[name], **arguments})
+def get(name, **arguments):
+    return optimizers.get(name, keras="keras3", **{**ARGUMENTS[name], **arguments})
 
 
-@both_versions
-def test_every_optimizer_of_a_keras_is_registered(keras_version):
-    base = OPTIMIZERS[keras_version].Face
-    ours = {
-        cls
-        for cls in vars(OPTIMIZERS[keras_version]).values()
-        if isinstance(cls, type) and issubclass(cls, base) and cls is not base
-    }
+def test_every_optimizer_of_a_keras_is_registered():
+    base = keras3.Face
+    ours = {cls for cls in vars(keras3).values() if isinstance(cls, type) and issubclass(cls, base) and cls is not base}
     sharded = {"adamw": {"shard_updates": True}}
-    assert ours == {type(get(keras_version, name, **sharded.get(name, {}))) for name in (*OURS, "adamw")}
+    assert ours == {type(get(name, **sharded.get(name, {}))) for name in (*OURS, "adamw")}
     assert set(ARGUMENTS) == set(registry.names())
 
 
-@both_versions
 @every_optimizer
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
-def test_every_dtype_moves_and_stays_finite(keras_version, name, dtype):
+def test_every_dtype_moves_and_stays_finite(name, dtype):
     if name not in OURS and dtype != "float32":
         pytest.skip("Keras' own, which keeps its state in the variable's dtype")
     variable = tf.Variable(tf.cast([[1.0, -2.0], [3.0, 0.5]], dtype), name="kernel")
-    optimizer = get(keras_version, name)
+    optimizer = get(name)
     for _ in range(20):
         optimizer.apply_gradients([(tf.cast([[0.1, 0.2], [-0.3, 0.0]], dtype), variable)])
     end = tf.cast(variable, tf.float32).numpy()
     assert np.isfinite(end).all() and end[0, 0] < 1.0 and end[1, 0] > 3.0
 
 
-@both_versions
 @each_of_ours
 @pytest.mark.parametrize("compiled", [False, True])
-def test_extreme_gradients_and_weights(keras_version, name, compiled):
+def test_extreme_gradients_and_weights(name, compiled):
     """Zero, huge and tiny gradients, and weights of zero, leave finite weights; NaN is not hidden."""
     start = np.array([1.0, -2.0, 3.0])
 
     def after(gradient, weight=start, steps=3, **arguments):
-        [variable] = variables(keras_version, {"kernel": weight})
-        optimizer = get(keras_version, name, jit_compile=compiled, **arguments)
+        [variable] = variables("keras3", {"kernel": weight})
+        optimizer = get(name, jit_compile=compiled, **arguments)
         for _ in range(steps):
             optimizer.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
         return variable.numpy()
@@ -91,60 +78,26 @@ def test_extreme_gradients_and_weights(keras_version, name, compiled):
         assert np.isnan(after(gradient, global_clipnorm=1.0)).all()
 
 
-# Optimizer, where it runs, and options beside a clipped step with decay.
-WAYS = [
-    (name, way, {"global_clipnorm": 0.1}) for way in ("xla", "2 replicas", "4 replicas") for name in registry.names()
-] + [
-    ("lars", "2 replicas", {"clipnorm": 0.05}),
-    ("lamb", "2 replicas", {"clipvalue": 0.01, "use_ema": True, "ema_overwrite_frequency": 3}),
-    ("lamb", "2 replicas", {"pre_normalize": True}),
-    ("lamb", "2 replicas", {"jit_compile": True}),
-]
-
-
-def is_slow(name, way, options):
-    # The roots of Shampoo take ten seconds to compile; test_sharing.py has them on replicas.
-    return name == "shampoo" or way == "4 replicas" or "pre_normalize" in options or "jit_compile" in options
-
-
-@both_versions
-@pytest.mark.parametrize(
-    "name, way, options", [pytest.param(*each, marks=[pytest.mark.slow] * is_slow(*each)) for each in WAYS]
-)
-def test_xla_and_replicas_do_not_change_the_weights(keras_version, name, way, options):
-    """Twenty steps, with a rate that moves: plain, and under XLA or on replicas."""
-    if keras_version == "keras3" and name not in OURS:
-        pytest.skip("Keras 3's own clip before the replicas are added up")
-    rate = KERAS[keras_version].optimizers.schedules.PolynomialDecay(ARGUMENTS[name]["learning_rate"], 20, 0.001)
-
-    def make():
-        return get(keras_version, name, learning_rate=rate, weight_decay=0.01, **options)
-
-    one = fitted(keras_version, make, ONE_DEVICE)
-    strategy = ONE_DEVICE if way == "xla" else mirrored(int(way.split()[0]))
-    assert_same_weights(fitted(keras_version, make, strategy, jit_compile=way == "xla"), one)
-
-
 def test_names_and_dictionaries_are_understood():
-    assert optimizers.get("LAMB", keras="tf_keras").beta_1 == 0.9
-    assert optimizers.get("momentum", keras="tf_keras").momentum == 0.9
+    assert optimizers.get("LAMB", keras="keras3").beta_1 == 0.9
+    assert optimizers.get("momentum", keras="keras3").momentum == 0.9
     assert optimizers.get({"name": "lars", "eeta": 0.01}, keras="keras3", eeta=0.02).eeta == 0.02
 
 
 def test_an_optimizer_of_the_users_own_has_a_name():
-    class Mine(KERAS["tf_keras"].optimizers.SGD):
+    class Mine(keras.optimizers.SGD):
         pass
 
     def nesterov(learning_rate, momentum=0.8):
-        return KERAS["tf_keras"].optimizers.SGD(learning_rate, momentum=momentum, nesterov=True)
+        return keras.optimizers.SGD(learning_rate, momentum=momentum, nesterov=True)
 
     optimizers.register("mine", Mine)
     optimizers.register("nesterov", nesterov)
     assert registry.names() == ["adamw", "lamb", "lars", "mine", "momentum", "muon", "nesterov", "shampoo"]
-    assert isinstance(optimizers.get("mine", keras="tf_keras", momentum=0.5, global_clipnorm=1.0), Mine)
-    assert optimizers.get("nesterov", keras="tf_keras", learning_rate=0.1).nesterov
+    assert isinstance(optimizers.get("mine", keras="keras3", momentum=0.5, global_clipnorm=1.0), Mine)
+    assert optimizers.get("nesterov", keras="keras3", learning_rate=0.1).nesterov
     with pytest.raises(ValueError, match="no argument 'momentun'. Did you mean 'momentum'"):
-        optimizers.get("nesterov", keras="tf_keras", learning_rate=0.1, momentun=0.5)
+        optimizers.get("nesterov", keras="keras3", learning_rate=0.1, momentun=0.5)
     with pytest.raises(ValueError, match="'lamb' is an optimizer of tfbigbatch. Choose another name"):
         optimizers.register("lamb", Mine)
     with pytest.raises(ValueError, match="name='Mine'; expected a name in lower case"):
@@ -164,16 +117,15 @@ def test_unknown_names_are_told_the_nearest():
         optimizers.get("lamb", keras="keras2")
 
 
-@both_versions
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
 @pytest.mark.parametrize("patterns, kept", [("norm_and_bias", {"kernel"}), (["kernel$"], {"bias", "gamma", "beta"})])
-def test_weight_decay_leaves_out_what_it_is_told_to(keras_version, name, patterns, kept):
+def test_weight_decay_leaves_out_what_it_is_told_to(name, patterns, kept):
     optimizer = optimizers.get(
-        name, keras=keras_version, learning_rate=0.1, weight_decay=0.5, exclude_from_weight_decay=patterns
+        name, keras="keras3", learning_rate=0.1, weight_decay=0.5, exclude_from_weight_decay=patterns
     )
     layers = [
-        KERAS[keras_version].layers.Dense(2, bias_initializer="ones"),
-        KERAS[keras_version].layers.LayerNormalization(),
+        keras.layers.Dense(2, bias_initializer="ones"),
+        keras.layers.LayerNormalization(),
     ]
     for layer in layers:
         layer.build([None, 2])

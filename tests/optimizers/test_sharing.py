@@ -3,21 +3,18 @@
 import functools
 from unittest import mock
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import (
-    KERAS,
-    OPTIMIZERS,
-    both_versions,
     fitted,
-    make,
     tensor_variables,
     variables,
 )
-from tfbigbatch.optimizers import sharing
+from tfbigbatch.optimizers import keras3, sharing
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 
 # ResNet-50's last stage and classifier, and small ones.
@@ -37,15 +34,14 @@ def test_only_matrices_that_take_longer_than_their_bytes_are_shared():
     assert sharing.worthwhile([tf.TensorSpec([1, 256, 256])], flops, 8, is_free=False) == []
 
 
-@both_versions
-def test_each_replica_has_the_state_of_its_layers(keras_version):
+def test_each_replica_has_the_state_of_its_layers():
     """Moments and accumulators; together they are what each replica has without sharding."""
     sizes = {f"layer_{index}": (8 + index, 8) for index in range(12)}
 
     def bytes_by_device(shard):
         with (strategy := mirrored(4)).scope():
-            weights = variables(keras_version, {name: np.ones(shape) for name, shape in sizes.items()})
-            lamb = make(keras_version, "LAMB", accumulation_steps=2, shard_updates=shard)
+            weights = variables("keras3", {name: np.ones(shape) for name, shape in sizes.items()})
+            lamb = keras3.LAMB(accumulation_steps=2, shard_updates=shard)
             lamb.build(weights)
         found = {}
         for variable in tensor_variables(lamb):
@@ -71,13 +67,13 @@ SHAMPOO = {
 }
 
 
-def stepped(strategy, keras_version, name="Muon", **options):
+def stepped(strategy, name="Muon", **options):
     """The variables on every replica of this process, after a few steps on gradients that differ by replica."""
     random = np.random.RandomState(1)
     replicas = strategy.num_replicas_in_sync
     with strategy.scope():
-        weights = variables(keras_version, {name: random.normal(size=shape) for name, shape in WEIGHTS.items()})
-        rule = make(keras_version, name, learning_rate=0.05, **{"global_clipnorm": 1.0, **options})
+        weights = variables("keras3", {name: random.normal(size=shape) for name, shape in WEIGHTS.items()})
+        rule = getattr(keras3, name)(learning_rate=0.05, **{"global_clipnorm": 1.0, **options})
         rule.build(weights)
     gradients = [random.normal(size=(STEPS, *shape)).astype("float32") for shape in WEIGHTS.values()]
 
@@ -117,45 +113,40 @@ SLOW = [
 ]
 
 
-@both_versions
 @pytest.mark.parametrize(
     "argument, options, tolerance", [*CASES, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
 )
 @pytest.mark.parametrize("replicas", [1, 2, *(pytest.param(each, marks=pytest.mark.slow) for each in (3, 4))])
-def test_all_replicas_end_in_the_same_bits_and_where_each_does_all(
-    keras_version, argument, options, tolerance, replicas
-):
+def test_all_replicas_end_in_the_same_bits_and_where_each_does_all(argument, options, tolerance, replicas):
     strategy = mirrored(replicas)
     if argument == "shared work":
-        parts = stepped(strategy, keras_version, **options)
+        parts = stepped(strategy, **options)
         with mock.patch.object(sharing, "worthwhile", return_value=[]):
-            whole = stepped(strategy, keras_version, **options)
+            whole = stepped(strategy, **options)
     else:
-        whole, parts = (stepped(strategy, keras_version, **{argument: value}, **options) for value in (False, True))
+        whole, parts = (stepped(strategy, **{argument: value}, **options) for value in (False, True))
     for expected, copies in zip(whole, parts, strict=True):
         for copy in copies:
             np.testing.assert_array_equal(copy, copies[0])
             np.testing.assert_allclose(copy, expected[0], **tolerance)
 
 
-@both_versions
-def test_a_keras_file_holds_the_state_of_all_replicas(keras_version, tmp_path):
-    model = fitted(keras_version, lambda: make(keras_version, "LAMB", shard_updates=True), mirrored(2), steps=2)
+def test_a_keras_file_holds_the_state_of_all_replicas(tmp_path):
+    model = fitted("keras3", lambda: keras3.LAMB(shard_updates=True), mirrored(2), steps=2)
     model.save(tmp_path / "model.keras")
-    loaded = KERAS[keras_version].models.load_model(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.optimizer.get_config()["shard_updates"] is True
     for one, other in zip(tensor_variables(loaded.optimizer), tensor_variables(model.optimizer), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-@both_versions
-def test_where_updates_cannot_be_sharded_it_is_refused_with_what_to_do(keras_version):
+def test_where_updates_cannot_be_sharded_it_is_refused_with_what_to_do():
     def built(strategy, wrap=lambda optimizer: optimizer):
         with strategy.scope():
-            weights = variables(keras_version, {"kernel": np.ones((4, 4))})
-            wrap(make(keras_version, "LAMB", shard_updates=True)).build(weights)
+            weights = variables("keras3", {"kernel": np.ones((4, 4))})
+            wrap(keras3.LAMB(shard_updates=True)).build(weights)
 
     with pytest.raises(ValueError, match="compiler for TPUs shards updates by itself.*Leave shard_updates out"):
         built(AheadOfTimeStrategy(8))
     with pytest.raises(ValueError, match="steps of their own"):
-        built(mirrored(2), lambda lamb: OPTIMIZERS[keras_version].Adasum(lamb, combine="updates"))
+        built(mirrored(2), lambda lamb: keras3.Adasum(lamb, combine="updates"))

@@ -1,24 +1,22 @@
-"""What Adasum and LocalSteps have in common around any optimizer of either Kerases; loss scales around all."""
+"""What Adasum and LocalSteps have in common around any optimizer; loss scales around all."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import (
-    KERAS,
     ONE_DEVICE,
-    OPTIMIZERS,
     assert_same_weights,
-    both_versions,
     fitted,
-    make,
     small_data,
     small_model,
     tensor_variables,
     variables,
 )
 from tfbigbatch import optimizers
+from tfbigbatch.optimizers import keras3
 
 WRAPPERS = {
     "Adasum of gradients": ("Adasum", {"combine": "gradients"}),
@@ -29,10 +27,10 @@ WRAPPERS = {
 each_wrapper = pytest.mark.parametrize("wrapper", WRAPPERS)
 
 
-def wrapped(keras_version, wrapper, inner=None, **options):
+def wrapped(wrapper, inner=None, **options):
     name, arguments = WRAPPERS[wrapper]
-    inner = make(keras_version, "LAMB", learning_rate=0.05) if inner is None else inner
-    return make(keras_version, name, optimizer=inner, **{**arguments, **options})
+    inner = keras3.LAMB(learning_rate=0.05) if inner is None else inner
+    return getattr(keras3, name)(optimizer=inner, **{**arguments, **options})
 
 
 def step_of(strategy, optimizer, weight, gradients):
@@ -52,18 +50,16 @@ INFINITIES = {
 }
 
 
-@both_versions
 @pytest.mark.parametrize("around", INFINITIES)
-def test_an_infinity_on_one_replica_skips_the_step_of_all(keras_version, around):
+def test_an_infinity_on_one_replica_skips_the_step_of_all(around):
     """Neither replica updates, the scale is halved, and training goes on."""
-    keras, strategy, (options, wrapper) = KERAS[keras_version], mirrored(2), INFINITIES[around]
+    strategy, (options, wrapper) = mirrored(2), INFINITIES[around]
     with strategy.scope():
-        model = small_model(keras_version)
+        model = small_model("keras3")
         model.build((None, 4))
-        inner = make(keras_version, "LAMB", learning_rate=0.1, global_clipnorm=1.0, **options)
-        optimizer = wrapped(keras_version, wrapper, inner) if wrapper else inner
-        home = keras.mixed_precision if keras_version == "tf_keras" else OPTIMIZERS[keras_version]
-        scaled = home.LossScaleOptimizer(optimizer, initial_scale=4.0)
+        inner = keras3.LAMB(learning_rate=0.1, global_clipnorm=1.0, **options)
+        optimizer = wrapped(wrapper, inner) if wrapper else inner
+        scaled = keras3.LossScaleOptimizer(optimizer, initial_scale=4.0)
         scaled.build(model.trainable_variables)
 
     @tf.function
@@ -79,10 +75,9 @@ def test_an_infinity_on_one_replica_skips_the_step_of_all(keras_version, around)
         strategy.run(replica)
 
     def state():
-        scale = scaled.loss_scale if keras_version == "tf_keras" else scaled.dynamic_scale
         slots = [each for each in tensor_variables(inner) if each.shape.rank] if around == "alone" else []
         copies = [copy.numpy() for slot in slots for copy in strategy.experimental_local_results(slot)]
-        return [*model.get_weights(), *copies], float(np.asarray(scale))
+        return [*model.get_weights(), *copies], float(np.asarray(scaled.dynamic_scale))
 
     before, scale_before = state()
     step(tf.constant(1))
@@ -94,26 +89,22 @@ def test_an_infinity_on_one_replica_skips_the_step_of_all(keras_version, around)
     assert scale == scale_after and not np.array_equal(moved[0], after[0]) and np.isfinite(moved[0]).all()
 
 
-@both_versions
 @pytest.mark.parametrize("wrapper, name", [("Adasum of updates", "LARS"), ("LocalSteps", "LAMB")])
-def test_one_replica_is_the_optimizer_alone(keras_version, wrapper, name):
-    inner = lambda: make(keras_version, name, learning_rate=0.02)
-    alone = fitted(keras_version, inner, ONE_DEVICE, steps=6)
-    assert_same_weights(
-        fitted(keras_version, lambda: wrapped(keras_version, wrapper, inner()), ONE_DEVICE, steps=6), alone, 0, 0
-    )
+def test_one_replica_is_the_optimizer_alone(wrapper, name):
+    inner = lambda: getattr(keras3, name)(learning_rate=0.02)
+    alone = fitted("keras3", inner, ONE_DEVICE, steps=6)
+    assert_same_weights(fitted("keras3", lambda: wrapped(wrapper, inner()), ONE_DEVICE, steps=6), alone, 0, 0)
 
 
-@both_versions
 @each_wrapper
-def test_constraints_hold_for_the_combined_update(keras_version, wrapper):
+def test_constraints_hold_for_the_combined_update(wrapper):
     """Each replica's own step ends at (0, 2) or (0, 0); together they would end at (-1, 1) or below."""
     strategy = mirrored(2)
     with strategy.scope():
-        [weight] = variables(keras_version, {"kernel": np.ones(2)}, KERAS[keras_version].constraints.NonNeg())
-        inner = KERAS[keras_version].optimizers.SGD(0.2)
+        [weight] = variables("keras3", {"kernel": np.ones(2)}, keras.constraints.NonNeg())
+        inner = keras.optimizers.SGD(0.2)
         options = {"every": 1, "outer_learning_rate": 1.5} if wrapper.startswith("Local") else {}
-        optimizer = wrapped(keras_version, wrapper, inner, **options)
+        optimizer = wrapped(wrapper, inner, **options)
         optimizer.build([weight])
     step = step_of(strategy, optimizer, weight, [[10.0, -10.0], [10.0, 10.0]])
     for _ in range(2):
@@ -122,15 +113,14 @@ def test_constraints_hold_for_the_combined_update(keras_version, wrapper):
     assert (found >= 0.0).all() and found[0] == 0.0
 
 
-@both_versions
 @pytest.mark.parametrize("wrapper", ["Adasum of updates", "LocalSteps"])
-def test_a_checkpoint_without_the_state_of_all_replicas_is_told_and_refused(keras_version, wrapper, tmp_path):
+def test_a_checkpoint_without_the_state_of_all_replicas_is_told_and_refused(wrapper, tmp_path):
     strategy = mirrored(2)
 
     def built():
         with strategy.scope():
-            [weight] = variables(keras_version, {"kernel": np.ones(2)})
-            optimizer = wrapped(keras_version, wrapper)
+            [weight] = variables("keras3", {"kernel": np.ones(2)})
+            optimizer = wrapped(wrapper)
             optimizer.build([weight])
         return weight, optimizer
 
@@ -144,72 +134,65 @@ def test_a_checkpoint_without_the_state_of_all_replicas_is_told_and_refused(kera
         optimizer.save_own_variables({})
 
 
-@both_versions
 @pytest.mark.parametrize("wrapper", ["Adasum of updates", "LocalSteps, delayed"])
-def test_serialisation_and_files_go_round(keras_version, wrapper, tmp_path):
-    keras = KERAS[keras_version]
+def test_serialisation_and_files_go_round(wrapper, tmp_path):
     schedule = keras.optimizers.schedules.CosineDecay(0.1, 10)
-    rule = wrapped(keras_version, wrapper, make(keras_version, "LAMB", learning_rate=schedule), group_size=2)
+    rule = wrapped(wrapper, keras3.LAMB(learning_rate=schedule), group_size=2)
     again = keras.optimizers.deserialize(keras.optimizers.serialize(rule))
     assert again.get_config() == rule.get_config() and type(again) is type(rule)
-    model = fitted(keras_version, lambda: wrapped(keras_version, wrapper), steps=3, run_eagerly=True)
-    # Keras 3 restores no optimizer from a .h5 file.
-    for suffix in ["keras"] + ["h5"] * (keras_version == "tf_keras"):
-        model.save(str(tmp_path / f"model.{suffix}"))
-        loaded = keras.models.load_model(str(tmp_path / f"model.{suffix}"))
-        assert type(loaded.optimizer) is type(rule)
-        for one, other in zip(model.optimizer.variables, loaded.optimizer.variables, strict=True):
-            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
-        loaded.fit(*small_data(32), verbose=0)
+    model = fitted("keras3", lambda: wrapped(wrapper), steps=3, run_eagerly=True)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded.optimizer) is type(rule)
+    for one, other in zip(model.optimizer.variables, loaded.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    loaded.fit(*small_data(32), verbose=0)
 
 
-SGD = lambda version: KERAS[version].optimizers.SGD(0.1)
+SGD = lambda: keras.optimizers.SGD(0.1)
 REFUSED = [
     ("Adasum", SGD, {"combine": "sum"}, "combine='sum' is unknown. Known: gradients, updates"),
     ("Adasum", SGD, {"group_size": 0}, "group_size=0 is out of range"),
-    ("Adasum", lambda version: make(version, "Adasum", optimizer=SGD(version)), {}, "combined twice"),
-    ("Adasum", lambda version: KERAS[version].optimizers.Adam(use_ema=True), {}, "use_ema=True"),
-    ("Adasum", lambda version: make(version, "LARS", accumulation_steps=2), {}, "accumulation_steps=2"),
-    ("Adasum", lambda version: 3, {}, "was given 3"),
+    ("Adasum", lambda: keras3.Adasum(SGD()), {}, "combined twice"),
+    ("Adasum", lambda: keras.optimizers.Adam(use_ema=True), {}, "use_ema=True"),
+    ("Adasum", lambda: keras3.LARS(accumulation_steps=2), {}, "accumulation_steps=2"),
+    ("Adasum", lambda: 3, {}, "was given 3"),
     ("LocalSteps", SGD, {"every": 0}, "every=0 is out of range"),
     ("LocalSteps", SGD, {"outer": "sum"}, "outer='sum' is unknown"),
     ("LocalSteps", SGD, {"outer_momentum": 1.0}, "outer_momentum=1.0"),
     ("LocalSteps", SGD, {"delay": 2}, "delay=2 is out of range"),
     ("LocalSteps", SGD, {"every": 4, "data_parallel_steps": 6}, "expected a multiple of every=4"),
     ("LocalSteps", SGD, {"warmup": 6}, "takes no argument 'warmup'|has no argument 'warmup'|unknown"),
-    ("LocalSteps", lambda version: make(version, "Adasum", optimizer=SGD(version)), {}, "what the replicas send"),
+    ("LocalSteps", lambda: keras3.Adasum(SGD()), {}, "what the replicas send"),
 ]
 
 
-@both_versions
 @pytest.mark.parametrize("name, inner, options, message", REFUSED)
-def test_what_cannot_be_used_is_refused(keras_version, name, inner, options, message):
+def test_what_cannot_be_used_is_refused(name, inner, options, message):
     options = {"every": 2, **options} if name == "LocalSteps" else options
     with pytest.raises(ValueError, match=message):
-        make(keras_version, name, optimizer=inner(keras_version), **options)
+        getattr(keras3, name)(optimizer=inner(), **options)
 
 
-@both_versions
 @pytest.mark.parametrize("wrapper", ["Adasum of gradients", "LocalSteps"])
-def test_groups_must_divide_the_replicas(keras_version, wrapper):
+def test_groups_must_divide_the_replicas(wrapper):
     strategy = mirrored(3)
     with strategy.scope():
-        [weight] = variables(keras_version, {"kernel": np.ones(2)})
-        optimizer = wrapped(keras_version, wrapper, group_size=2)
+        [weight] = variables("keras3", {"kernel": np.ones(2)})
+        optimizer = wrapped(wrapper, group_size=2)
     with pytest.raises(ValueError, match="3 replicas do not divide into groups of group_size=2"):
         with strategy.scope():
             optimizer.build([weight])
         step_of(strategy, optimizer, weight, np.ones((3, 2)))()
 
 
-@both_versions
-def test_any_registered_optimizer_is_wrapped_by_name(keras_version):
-    ours = OPTIMIZERS[keras_version]
-    rule = optimizers.get("lamb", keras=keras_version, adasum=True)
+def test_any_registered_optimizer_is_wrapped_by_name():
+    ours = keras3
+    rule = optimizers.get("lamb", keras="keras3", adasum=True)
     assert type(rule) is ours.Adasum and type(rule.inner_optimizer) is ours.LAMB
-    assert optimizers.get("momentum", keras=keras_version, adasum={"group_size": 4}).group_size == 4
-    assert type(optimizers.get("lamb", keras=keras_version, adasum=False)) is ours.LAMB
-    rule = optimizers.get("muon", keras=keras_version, local_steps={"every": 8, "outer": "nesterov"})
+    assert optimizers.get("momentum", keras="keras3", adasum={"group_size": 4}).group_size == 4
+    assert type(optimizers.get("lamb", keras="keras3", adasum=False)) is ours.LAMB
+    rule = optimizers.get("muon", keras="keras3", local_steps={"every": 8, "outer": "nesterov"})
     assert type(rule) is ours.LocalSteps and rule.get_config()["outer_momentum"] == 0.9
     for fields, message in (
         ({"adasum": {"groupsize": 4}}, "Did you mean 'group_size'"),
@@ -219,4 +202,4 @@ def test_any_registered_optimizer_is_wrapped_by_name(keras_version):
         ({"local_steps": {"every": 4}, "adasum": True}, "each decides what the replicas exchange"),
     ):
         with pytest.raises(ValueError, match=message):
-            optimizers.get("lamb", keras=keras_version, **fields)
+            optimizers.get("lamb", keras="keras3", **fields)

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.recorded.networks_bert import SIZES, features
-from tfbigbatch import keras2, optimizers
+from tfbigbatch import LAMB, keras2
 from tfbigbatch.models import bert, bert_checkpoints
 
 REASON = "tf-models-official is not installed: make setup"
@@ -81,7 +81,7 @@ def test_outputs_and_steps_of_lamb_are_theirs(tmp_path):
     }
     ordered = [their_variables[bert_checkpoints.google_name(each.path)] for each in ours.trainable_variables]
     assert len(ordered) == len(their_variables)
-    found, after = trained(ours, optimizers.LAMB(0.01, weight_decay=0.01), ours.trainable_variables)
+    found, after = trained(ours, LAMB(0.01, weight_decay=0.01), ours.trainable_variables)
     expected, expected_after = trained(theirs, keras2.LAMB(0.01, weight_decay=0.01), ordered)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     for variable, value, reference in zip(ours.trainable_variables, after, expected_after):

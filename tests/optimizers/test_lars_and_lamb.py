@@ -1,14 +1,14 @@
-"""LARS and LAMB as a user of either Keras meets them: made, in compile, in fit, saved and loaded."""
+"""LARS and LAMB as a user meets them: against float64 NumPy, in compile, in fit, saved and loaded."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import tfbigbatch
 from tests.helpers import preloaded
-from tests.helpers.keras_versions import KERAS, applied, both_versions, fitted, make, small_model, variables
-from tests.helpers.keras_versions import OPTIMIZERS as CLASSES
+from tests.helpers.keras_versions import applied, assert_same_weights, fitted, small_data, variables
 from tests.helpers.optimizers_in_numpy import lamb_run, lars_run
+from tfbigbatch.optimizers import keras3
 from tfbigbatch.optimizers.rule import AccumulationSchedule
 
 OPTIMIZERS = [
@@ -31,7 +31,7 @@ SAVED = [
 ]
 
 
-# Every form, through the plain operations (eager or not) and through XLA, in both Kerases.
+# Every form, through the plain operations (eager or not) and through XLA.
 FORMS = [
     ("LAMB", {}, lamb_run, {}),
     ("LAMB", {"bias_correction": False}, lamb_run, {"bias_correction": False}),
@@ -45,17 +45,16 @@ FORMS = [
 ]
 
 
-@both_versions
 @pytest.mark.parametrize("compiled", [None, "graph", "xla"])
-def test_twelve_updates_with_a_changing_rate_follow_numpy(keras_version, compiled):
+def test_twelve_updates_with_a_changing_rate_follow_numpy(compiled):
     random = np.random.RandomState(1)
     weight, gradients = random.normal(size=(5, 4)), random.normal(size=(12, 5, 4))
     rates = [0.05 + (0.01 - 0.05) * step / 12 for step in range(12)]
     for name, options, reference, reference_options in FORMS:
-        schedule = KERAS[keras_version].optimizers.schedules.PolynomialDecay(0.05, 12, 0.01)
-        [variable] = variables(keras_version, {"kernel": weight})
-        optimizer = make(
-            keras_version, name, learning_rate=schedule, weight_decay=0.01, jit_compile=compiled == "xla", **options
+        schedule = keras.optimizers.schedules.PolynomialDecay(0.05, 12, 0.01)
+        [variable] = variables("keras3", {"kernel": weight})
+        optimizer = getattr(keras3, name)(
+            learning_rate=schedule, weight_decay=0.01, jit_compile=compiled == "xla", **options
         )
 
         def update(gradient):
@@ -68,14 +67,13 @@ def test_twelve_updates_with_a_changing_rate_follow_numpy(keras_version, compile
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=2e-6, err_msg=f"{name} {options}")
 
 
-@both_versions
-def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(keras_version):
+def test_a_callable_rate_and_a_scheduled_decay_follow_numpy():
     random = np.random.RandomState(3)
     weight, gradients = random.normal(size=6), random.normal(size=(5, 6))
     rate = tf.Variable(0.1)
-    decay = KERAS[keras_version].optimizers.schedules.PolynomialDecay(0.2, 5, 0.0)
-    [variable] = variables(keras_version, {"kernel": weight})
-    optimizer = make(keras_version, "LAMB", learning_rate=lambda: rate * 0.5, weight_decay=decay)
+    decay = keras.optimizers.schedules.PolynomialDecay(0.2, 5, 0.0)
+    [variable] = variables("keras3", {"kernel": weight})
+    optimizer = keras3.LAMB(learning_rate=lambda: rate * 0.5, weight_decay=decay)
     update = tf.function(lambda gradient: optimizer.apply_gradients([(gradient, variable)]) is None)
     rates, decays = [0.05, 0.04, 0.03, 0.02, 0.01], [0.2, 0.16, 0.12, 0.08, 0.04]
     for value, gradient in zip(rates, gradients):
@@ -86,46 +84,26 @@ def test_a_callable_rate_and_a_scheduled_decay_follow_numpy(keras_version):
     assert optimizer.get_config()["learning_rate"] == pytest.approx(0.01)
 
 
-@both_versions
 @pytest.mark.parametrize("name, arguments", SAVED)
-def test_a_saved_model_goes_on_as_if_never_stopped(keras_version, name, arguments, tmp_path):
+def test_a_saved_model_goes_on_as_if_never_stopped(name, arguments, tmp_path):
     options = {"exclude_from_weight_decay": ["bias"], "global_clipnorm": 1.0, "jit_compile": name == "LARS"}
-    model = fitted(keras_version, lambda: make(keras_version, name, **arguments, **options), steps=5)
-    names = ["model.keras", "model.h5", "saved_model"] if keras_version == "tf_keras" else ["model.keras"]
-    formats = [tmp_path / each for each in names]
-    for path in formats:
-        model.save(path)
-    loaded = [KERAS[keras_version].models.load_model(path) for path in formats]
-    for each, path in zip(loaded[2:], formats[2:]):
-        tfbigbatch.keras2.restore_from_saved_model(each, str(path))
-    x, y = np.ones([32, 4], "float32"), np.ones([32, 1], "float32")
-    for each in (model, *loaded):
-        each.fit(x, y, batch_size=8, epochs=1, shuffle=False, verbose=0)
-    for each in loaded:
-        assert type(each.optimizer) is CLASSES[keras_version].__dict__[name]
-        assert each.optimizer.get_config() == model.optimizer.get_config()
-        for ours, theirs in zip(model.get_weights(), each.get_weights()):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+    model = fitted("keras3", lambda: getattr(keras3, name)(**arguments, **options), steps=5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for each in (model, loaded):
+        each.fit(*small_data(32), batch_size=8, shuffle=False, verbose=0)
+    assert type(loaded.optimizer) is getattr(keras3, name)
+    assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    assert_same_weights(loaded, model, rtol=1e-6, atol=1e-7)
 
 
-@both_versions
 @pytest.mark.parametrize("name", ["LARS", "LAMB"])
-def test_float64_variables_are_updated_in_float64(keras_version, name):
+def test_float64_variables_are_updated_in_float64(name):
     variable = tf.Variable(np.array([1.0, -2.0, 3.0]), name="kernel")
-    gradient, optimizer = [0.1, 0.2, -0.3], make(keras_version, name, learning_rate=0.125, weight_decay=0.01)
+    gradient, optimizer = [0.1, 0.2, -0.3], getattr(keras3, name)(learning_rate=0.125, weight_decay=0.01)
     applied(optimizer, [[gradient]] * 3, [variable], "float64")
     expected = (lars_run if name == "LARS" else lamb_run)([1.0, -2.0, 3.0], [gradient] * 3, [0.125] * 3)
     np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-9)
-
-
-@both_versions
-def test_a_model_of_the_other_keras_is_told_what_to_use(keras_version):
-    other = {"tf_keras": "keras3", "keras3": "tf_keras"}[keras_version]
-    ours, wanted = ({"tf_keras": "keras2", "keras3": "optimizers.keras3"}[name] for name in (other, keras_version))
-    with pytest.raises(
-        ValueError, match=rf"tfbigbatch.{ours}.LAMB; a model of the other Keras .*tfbigbatch.{wanted}.LAMB"
-    ):
-        small_model(keras_version).compile(optimizer=make(other, "LAMB"))
 
 
 @pytest.mark.parametrize("legacy, expected", [("1", "keras2"), ("", "optimizers.keras3")])
