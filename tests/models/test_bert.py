@@ -1,26 +1,21 @@
-"""BERT's networks: what is recorded of tf-models-official's encoder, saving, recomputation, and Keras' `fit` on JAX."""
-
-import os
-import subprocess
-import sys
+"""BERT's networks: published sizes, dropout, padding, saving and recomputation."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.repository import ROOT
-from tests.recorded import networks_bert
+from tests.recorded import networks
 from tfbigbatch.models import bert, sizes
 
-SIZES = networks_bert.SIZES
-NETWORKS = {name: (name.split()[0], fields) for name, fields in networks_bert.BUILDERS.items()}
+SIZES = networks.BERT
+NETWORKS = [name for name in networks.NETWORKS if name.startswith("bert") and "mixed" not in name]
 
 
 def built(name, **fields):
-    builder, own = NETWORKS[name]
+    builder, own = networks.NETWORKS[name]
     keras.utils.set_random_seed(0)
-    network = getattr(bert, builder)(**{**SIZES, **own, **fields})
+    network = builder(**{**own, **fields})
     # Every layer counts: in the initial values the embeddings' sum is small beside the normalisation of it.
     network.set_weights(
         [each + 0.1 * np.random.default_rng(0).normal(size=each.shape) for each in network.get_weights()]
@@ -29,21 +24,7 @@ def built(name, **fields):
 
 
 def features(name):
-    return {key: tf.constant(value) for key, value in networks_bert.features(name).items()}
-
-
-@pytest.mark.parametrize("policy", networks_bert.PRECISIONS)
-def test_outputs_and_gradients_are_the_recorded_ones(policy):
-    found = networks_bert.computed(policy)
-    # Under mixed precision by units in the last place of bfloat16.
-    tolerance = 1e-5 if policy == "float32" else 2e-2
-    expected = {case: each for case, each in networks_bert.recorded().items() if case.startswith(policy)}
-    assert found.keys() == expected.keys()
-    for case, values in expected.items():
-        if values.dtype.kind == "U":
-            np.testing.assert_array_equal(found[case], values, err_msg=case)
-        else:
-            np.testing.assert_allclose(found[case], values, rtol=tolerance, atol=tolerance, err_msg=case)
+    return {key: tf.constant(value) for key, value in networks.inputs_of(name).items()}
 
 
 @pytest.mark.parametrize(
@@ -72,12 +53,12 @@ def test_each_variable_is_trained_and_dropout_is_in_training_only(name):
 
 
 def test_padding_changes_nothing():
-    network = built("classifier of the mean")
-    padded = {name: tf.pad(value, [[0, 0], [0, 3]]) for name, value in features("classifier").items()}
-    np.testing.assert_allclose(network(padded), network(features("classifier")), rtol=1e-5, atol=1e-6)
+    network = built("bert classifier of the mean")
+    padded = {name: tf.pad(value, [[0, 0], [0, 3]]) for name, value in features("bert classifier").items()}
+    np.testing.assert_allclose(network(padded), network(features("bert classifier")), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["pretrainer without pairs", "chooser"])
+@pytest.mark.parametrize("name", ["bert pretrainer, without pairs", "bert chooser"])
 def test_a_saved_network_is_the_same(name, tmp_path):
     network = built(name, recompute=True)
     network.save(tmp_path / "bert.keras")
@@ -90,14 +71,14 @@ def test_recomputed_layers_have_the_same_gradients():
     """With dropout: the masks of the second pass are those of the first."""
     found = []
     for recompute in (False, True):
-        network = built("pretrainer", dropout=0.3, attention_dropout=0.3, recompute=recompute)
+        network = built("bert pretrainer", dropout=0.3, attention_dropout=0.3, recompute=recompute)
         # Another state for each: what counts is that both networks have the same.
         for place, layer in enumerate(
             each for each in network._flatten_layers() if isinstance(each, keras.layers.Dropout)
         ):
             layer.seed_generator.state.assign([place, 0])
         with tf.GradientTape() as tape:
-            outputs = network(features("pretrainer"), training=True)
+            outputs = network(features("bert pretrainer"), training=True)
             loss = sum(tf.reduce_sum(each**2) for each in tf.nest.flatten(outputs))
         found.append(
             [tf.convert_to_tensor(each) for each in tape.gradient(loss, [v.value for v in network.trainable_variables])]
@@ -109,30 +90,3 @@ def test_recomputed_layers_have_the_same_gradients():
 def test_an_unknown_pooling_is_refused():
     with pytest.raises(ValueError, match="model.pooling='maen' is unknown. Did you mean 'mean'"):
         bert.chooser(choices=2, pooling="maen", **SIZES)
-
-
-ON_JAX = """
-import keras, numpy as np
-from tests.recorded import networks_bert
-from tfbigbatch.models import bert
-assert keras.backend.backend() == "jax"
-network = bert.pretrainer(**networks_bert.SIZES, recompute=True)
-labels = {"masked_lm": np.ones((3, 4), "int32"), "next_sentence": np.zeros(3, "int32")}
-loss = {name: keras.losses.SparseCategoricalCrossentropy(from_logits=True) for name in labels}
-network.compile(keras.optimizers.Adam(0.01), loss)
-x = networks_bert.features("pretrainer")
-losses = network.fit(x, labels, epochs=3, verbose=0).history["loss"]
-assert losses[-1] < losses[0], losses
-"""
-
-
-def test_it_trains_in_keras_own_fit_on_jax():
-    pytest.importorskip("jax")
-    done = subprocess.run(
-        [sys.executable, "-c", ON_JAX],
-        env={**os.environ, "KERAS_BACKEND": "jax"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr

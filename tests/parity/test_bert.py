@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tests.recorded.networks_bert import SIZES, features
+from tests.recorded.networks import BERT as SIZES
+from tests.recorded.networks import inputs_of
 from tfbigbatch import LAMB, keras2
 from tfbigbatch.models import bert, bert_checkpoints
 
@@ -29,7 +30,7 @@ def their_pretrainer():
         attention_dropout=0.0,
         name="encoder",
     )
-    inputs = {name: tf_keras.Input((None,), dtype=tf.int32, name=name) for name in features("pretrainer")}
+    inputs = {name: tf_keras.Input((None,), dtype=tf.int32, name=name) for name in inputs_of("bert pretrainer")}
     encoded = encoder({name: value for name, value in inputs.items() if name != "masked_lm_positions"})
     activation = lambda values: tf_keras.activations.gelu(values, approximate=True)
     head = layers.MaskedLM(encoder.get_embedding_table(), activation, name="cls/predictions")
@@ -51,8 +52,8 @@ def our_pretrainer(theirs, folder):
 
 def trained(network, optimizer, variables):
     """The masked words' logits, and the variables after steps of their cross entropy."""
-    x = {name: tf.constant(value) for name, value in features("pretrainer").items()}
-    labels = tf.constant(np.random.default_rng(1).integers(0, SIZES["vocabulary_size"], (3, 4)))
+    x = {name: tf.constant(value) for name, value in inputs_of("bert pretrainer").items()}
+    labels = tf.constant(np.random.default_rng(1).integers(0, SIZES["vocabulary_size"], (4, 4)))
     optimizer.build(variables)
 
     @tf.function
