@@ -134,7 +134,7 @@ def quick_config():
 @pytest.fixture
 def one_step_a_call(monkeypatch):
     """Runs call the compiled steps for one step at a time, so that a heartbeat comes after every step."""
-    monkeypatch.setattr("tfbigbatch.training.pace._SECONDS", 0.0)
+    monkeypatch.setattr("tfbigbatch.training.step._SECONDS", 0.0)
 
 
 @pytest.fixture

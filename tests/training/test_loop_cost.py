@@ -5,7 +5,7 @@ import time
 
 from tfbigbatch import train
 from tfbigbatch.training import setup
-from tfbigbatch.training.pace import Pace
+from tfbigbatch.training.step import Pace
 
 LEAST = 0.001  # seconds
 

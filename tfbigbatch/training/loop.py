@@ -26,11 +26,11 @@ from tfbigbatch.training.best import BestCheckpoint
 from tfbigbatch.training.input_pipelines import InputWait
 from tfbigbatch.training.log_rows import TrainingRows, learning_rate_at
 from tfbigbatch.training.options import Directory, RunOptions
-from tfbigbatch.training.pace import Pace
 from tfbigbatch.training.progress import Profile, Progress
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.training.setup import Machine, RunModel, RunPlan, Start
 from tfbigbatch.training.status import RunStatus, Status
+from tfbigbatch.training.step import Pace
 from tfbigbatch.training.stop import Stop
 from tfbigbatch.training.user_callbacks import UserCallbacks, in_this_process
 from tfbigbatch.utils.signals import StopRequest
