@@ -9,15 +9,17 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+import tfbigbatch
 from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, both_versions, make
-from tfbigbatch import keras2, scaling, schedules
+from tfbigbatch import keras2, scaling
 from tfbigbatch.optimizers import keras3
 from tfbigbatch.optimizers.rule import LayerStatistics
 from tfbigbatch.scaling.date import best_loss, largest_relative_update, loss_blew_up, noise_gain, rate_growth
+from tfbigbatch.schedules.keras3 import AdjustableWarmup
 from tfbigbatch.training.step import TrainingSteps
 
-ADJUSTABLE = {"tf_keras": keras2.AdjustableWarmup, "keras3": schedules.keras3.AdjustableWarmup}
+ADJUSTABLE = {"tf_keras": keras2.AdjustableWarmup, "keras3": AdjustableWarmup}
 WARMUP, BATCH, FEATURES = 40, 16, 4
 STEPS = 3 * WARMUP
 
@@ -73,7 +75,7 @@ def test_a_blow_up_is_stopped_where_the_plan_diverges(keras_version, jit_compile
 
 @pytest.mark.parametrize("optimizer, rate", [(keras.optimizers.SGD, 0.1), (keras3.LAMB, 0.01)])
 def test_a_stable_run_is_left_alone_bit_by_bit(optimizer, rate):
-    recipe = scaling.Recipe(BATCH, rate, 1.0)
+    recipe = tfbigbatch.Recipe(BATCH, rate, 1.0)
     date = callback(recipe=recipe, batch_size=BATCH)
     with_date = train(regression(rate, optimizer=optimizer), [date])
     alone = train(regression(rate, optimizer=optimizer))
@@ -84,19 +86,19 @@ def test_a_stable_run_is_left_alone_bit_by_bit(optimizer, rate):
 
 
 def test_little_noise_lowers_the_peak_to_what_it_allows():
-    date = callback(recipe=scaling.Recipe(1, 0.1), batch_size=BATCH)
+    date = callback(recipe=tfbigbatch.Recipe(1, 0.1), batch_size=BATCH)
     model = train(regression(0.4), [date])
     half = date.decisions[0]
     allowed = 0.1 * (1 + half["noise_scale"]) / (1 + half["noise_scale"] / BATCH)
     assert half["step"] == WARMUP // 2 and half["gain"] == pytest.approx(min(1.0, allowed / 0.4), rel=1e-5)
-    quiet = callback(recipe=scaling.Recipe(1, 1e-3), batch_size=BATCH)
+    quiet = callback(recipe=tfbigbatch.Recipe(1, 1e-3), batch_size=BATCH)
     model = train(regression(0.4), [quiet])
     assert float(model.optimizer._learning_rate(STEPS)) == pytest.approx(0.4 * quiet.decisions[-1]["gain"])
     assert quiet.decisions[-1]["gain"] <= 16 * 1e-3 / 0.4
 
 
 def test_the_peak_rises_only_where_it_is_allowed_to():
-    recipe = scaling.Recipe(1, 0.1)
+    recipe = tfbigbatch.Recipe(1, 0.1)
     options = {"recipe": recipe, "batch_size": BATCH}
     raised = callback(highest_gain=1.5, **options)
     model = train(regression(0.02), [raised])
@@ -110,7 +112,7 @@ def test_the_peak_rises_only_where_it_is_allowed_to():
 @both_versions
 @pytest.mark.parametrize("stop", [14, 16, 37])
 def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(keras_version, stop, tmp_path):
-    options = {"recipe": scaling.Recipe(1, 1e-2), "batch_size": BATCH}
+    options = {"recipe": tfbigbatch.Recipe(1, 1e-2), "batch_size": BATCH}
 
     def parts():
         model, date = regression(4.0, keras_version), callback(**options)
@@ -132,7 +134,7 @@ def test_a_run_resumed_in_the_warm_up_decides_and_ends_the_same(keras_version, s
 
 @pytest.mark.parametrize("replicas", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_decisions_do_not_depend_on_the_replicas(replicas):
-    options = {"recipe": scaling.Recipe(1, 1e-2), "batch_size": BATCH}
+    options = {"recipe": tfbigbatch.Recipe(1, 1e-2), "batch_size": BATCH}
     alone, many = callback(**options), callback(**options)
     train(regression(4.0), [alone])
     train(regression(4.0, strategy=mirrored(replicas)), [many])
@@ -191,7 +193,7 @@ def test_between_the_trainers_steps_with_accumulation_and_loss_scaling():
     [
         ({"blow_up": 1.0}, "blow_up=1.0 is out of range; expected a factor above 1"),
         ({"highest_gain": 0.9}, "highest_gain=0.9 is out of range"),
-        ({"recipe": scaling.Recipe(1, 0.1)}, "batch_size=None; expected the tuned tfbigbatch.Recipe and"),
+        ({"recipe": tfbigbatch.Recipe(1, 0.1)}, "batch_size=None; expected the tuned tfbigbatch.Recipe and"),
         ({"recipe": 0.1, "batch_size": 16}, "recipe=0.1, batch_size=16; expected the tuned"),
         ({"micro_batches": 1}, "DATE: micro_batches=1 is out of range; expected a whole number of 2 or more"),
         ({"probe": None}, "probe=None is not a sequence"),
@@ -204,7 +206,7 @@ def test_options_out_of_range_are_refused(options, message):
 
 def plan(peak, keras_version="keras3", **more):
     """A schedule as a Recipe gives it, not adjustable; of a constant peak, as that of `regression`."""
-    recipe = scaling.Recipe(BATCH, peak, warmup_epochs=1.0, epochs=3.0, **more)
+    recipe = tfbigbatch.Recipe(BATCH, peak, warmup_epochs=1.0, epochs=3.0, **more)
     return recipe.schedule(WARMUP * BATCH, keras=keras_version)
 
 
@@ -294,7 +296,7 @@ def test_much_noise_is_the_linear_rule_and_none_keeps_the_rate():
     ],
 )
 def test_the_gain_by_noise(noise_scale, batch_size, peak, highest, gain):
-    tuned = scaling.Recipe(batch_size=64, learning_rate=0.1, warmup_epochs=0.5)
+    tuned = tfbigbatch.Recipe(batch_size=64, learning_rate=0.1, warmup_epochs=0.5)
     found = noise_gain(noise_scale, tuned, batch_size=batch_size, peak=peak, highest=highest)
     assert found == pytest.approx(gain) and found <= highest
 
