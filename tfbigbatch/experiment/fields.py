@@ -62,7 +62,7 @@ _SCHEDULE: dict[str, Any] = {
     "warmup_shape": "linear",
 }
 
-# The batch grows while the run trains, from batch_size; see docs/batch_ramps.md and `scaling.BatchRamp`.
+# The batch grows while the run trains, from batch_size; see docs/batch_ramps.md and `tfbigbatch.BatchRamp`.
 RAMP: dict[str, Any] = {
     # none, doubling, seesaw, or growth: the batches that are given.
     "name": "none",

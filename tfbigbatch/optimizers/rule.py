@@ -140,7 +140,7 @@ class AccumulationSchedule:
     """Micro-batches of every optimizer step, in stages: the `accumulation_steps` of LARS, LAMB, Muon and Shampoo.
 
     `fit` keeps its batch, and with it its one compiled shape; the optimizer applies the mean over 1, 2, 4, ... of them.
-    `scaling.BatchRamp.accumulation` makes the schedule of a ramp. Its config is part of the optimizer's, in both Keras.
+    `BatchRamp.accumulation` makes the schedule of a ramp. Its config is part of the optimizer's, in both Keras.
 
     Args:
       micro_batches: micro-batches in a step of each stage, 1 or more.
@@ -220,7 +220,7 @@ class Rule(Declared):
     )
     accumulation_steps: int | AccumulationSchedule = hyper(
         _micro_batches,
-        "micro-batches in a step, with any `fit`; or a schedule of them, from `scaling.BatchRamp.accumulation`. The "
+        "micro-batches in a step, with any `fit`; or a schedule of them, from `BatchRamp.accumulation`. The "
         "mean of their gradients is applied at the last; every micro-batch costs a reduction over the replicas "
         "(`optimizers.accumulate_gradients` needs one a step). `iterations` counts steps.",
         default=1,

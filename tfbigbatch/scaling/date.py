@@ -70,7 +70,7 @@ class DATE(AtSteps):
     """Measures during the warm-up, and lowers the peak learning rate if the measurements require it.
 
     The optimizer's schedule is that of `Recipe.schedule` or `schedules.build`, with a linear warm-up; DATE makes it
-    adjustable at the beginning of `fit`, as `tfbigbatch.scaling.make_adjustable` does. At steps that depend on the step
+    adjustable at the beginning of `fit`, as `scaling.date.make_adjustable` does. At steps that depend on the step
     number only, DATE measures the loss and the gradient norms on a fixed probe:
 
     - Noise: after half and after all of the planned warm-up, the peak becomes at most what the gradient noise scale N
