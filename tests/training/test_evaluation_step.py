@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import replicated
-from tests.training.test_step import BATCH, classifier, compiled, examples, normalised, trained, weights
+from tests.training.test_step import BATCH, classifier, compiled, examples, iterator, normalised, trained, weights
 from tfbigbatch.data.in_memory.arrays import Arrays
 from tfbigbatch.optimizers import keras3
 from tfbigbatch.training import input_pipelines
@@ -114,8 +114,7 @@ def test_fresh_statistics_are_means_over_training_batches(replicas):
     network = lambda: classifier(*normalised().layers[:2], keras.layers.Dropout(0.5))
     model, _, _ = trained(model=compiled(strategy, network))
     before = [variable.numpy() for variable in model.variables]
-    data = tf.data.Dataset.from_tensor_slices(examples()).batch(BATCH // replicas)
-    batches = iter(strategy.distribute_datasets_from_function(lambda _: data))
+    batches = iterator(strategy, examples())
     FreshStatistics(model, strategy, nothing).recompute([next(batches) for _ in range(3)])
     norm = next(layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization))
     assert norm.momentum == 0.5

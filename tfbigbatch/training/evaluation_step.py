@@ -106,8 +106,12 @@ class EvaluationStep:
 
     @functools.cached_property
     def _total(self) -> Callable[[], tf.Tensor]:
+        def in_replica() -> tf.Tensor:
+            self._built.end_step()
+            return self._built.total()
+
         return tf.function(
-            lambda: self._strategy.experimental_local_results(self._strategy.run(self._built.total))[0], autograph=False
+            lambda: self._strategy.experimental_local_results(self._strategy.run(in_replica))[0], autograph=False
         )
 
     # ---- In a replica -------------------------------------------------------------------------------

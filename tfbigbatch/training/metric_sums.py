@@ -44,11 +44,29 @@ class MetricSums:
         self._names_of_losses = {self._loss.name, *(metric.name for metric in of_losses)}
         found = {id(variable): variable for variable in [*self._loss.variables, *network.metrics_variables]}
         self._variables = list(found.values())
+        # Exact over any number of steps, so that a row has the same digits however they were divided into calls; a TPU
+        # has no float64.
+        dtype = tf.float32 if isinstance(strategy, tf.distribute.TPUStrategy) else tf.float64
+        with strategy.scope():
+            self._totals = tf.Variable(
+                tf.zeros([sum(int(np.prod(variable.shape)) for variable in self._variables)], dtype),
+                trainable=False,
+                synchronization=tf.VariableSynchronization.ON_READ,
+                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+            )
 
     # ---- In a replica -------------------------------------------------------------------------------
 
     def clear(self) -> None:
         """Sets all sums to zero."""
+        self._totals.assign(tf.zeros_like(self._totals))
+        for variable in self._variables:
+            variable.assign(tf.zeros(variable.shape, variable.dtype))
+
+    def end_step(self) -> None:
+        """Adds the metrics' variables to the totals, and sets them to zero."""
+        own = [tf.reshape(tf.cast(variable.value, self._totals.dtype), [-1]) for variable in self._variables]
+        self._totals.assign_add(tf.concat(own, axis=0))
         for variable in self._variables:
             variable.assign(tf.zeros(variable.shape, variable.dtype))
 
@@ -62,9 +80,8 @@ class MetricSums:
         self._network.compute_metrics(x, y, tf.nest.map_structure(_widened, outputs), sample_weight=sample_weight)
 
     def total(self) -> tf.Tensor:
-        """float32 [k]: the sums over all replicas."""
-        own = [tf.reshape(tf.cast(variable.value, tf.float32), [-1]) for variable in self._variables]
-        return tf.distribute.get_replica_context().all_reduce("SUM", tf.concat(own, axis=0))
+        """float64 [k], on a TPU float32: the sums over all replicas."""
+        return tf.distribute.get_replica_context().all_reduce("SUM", tf.identity(self._totals))
 
     # ---- Between calls ------------------------------------------------------------------------------
 

@@ -142,6 +142,7 @@ class TrainingSteps:
         self._strategy.run(self._built.clear)
         for index in tf.range(n):
             self._strategy.run(self.in_replica, args=(self._next(batches), first + index))
+            self._strategy.run(self._built.end_step)
         return self._strategy.experimental_local_results(self._strategy.run(self._built.total))[0]
 
     # ---- In a replica -------------------------------------------------------------------------------
