@@ -24,17 +24,15 @@ OPTIMIZERS = {
     "AdamW": {"name": "adamw", "exclude_from_weight_decay": "norm_and_bias", **SETTINGS},
     "Nesterov momentum": {"name": "momentum", "momentum": 0.9, "nesterov": True, "global_clipnorm": 1.0},
     "Keras 3 Lamb": {"name": "keras3_lamb", **ADAPTED},
-    "tf-models LAMB": {"name": "tfm_lamb", **ADAPTED},
 }
 # Rates at SMALL; LEGW carries the first to LARGE.
 RATES = {
     "LAMB": (0.005, 0.0025, 0.01),
     "AdamW": (0.001, 0.0005, 0.002),
     "Keras 3 Lamb": (0.005,),
-    "tf-models LAMB": (0.005,),
 }
 # Times LEGW's rate that are tried at LARGE with its warm-up.
-TIMES = {"LAMB": (1, 0.5, 2, 4), "AdamW": (1, 0.25, 0.5, 2), "Keras 3 Lamb": (1,), "tf-models LAMB": (1,)}
+TIMES = {"LAMB": (1, 0.5, 2, 4), "AdamW": (1, 0.25, 0.5, 2), "Keras 3 Lamb": (1,)}
 # One seed misleads: at twice LEGW's rate LAMB's three get 27, 14 and 17%, AdamW's 16, 29 and 12%.
 THREE_SEEDS = (1, 2)
 # Has no rate at SMALL to carry.
@@ -55,13 +53,7 @@ def _keras3_lamb(learning_rate, weight_decay=0.0, epsilon=1e-6, global_clipnorm=
     return lamb
 
 
-def _tf_models_lamb(learning_rate, weight_decay=0.0, epsilon=1e-6, global_clipnorm=None):
-    del learning_rate, weight_decay, epsilon, global_clipnorm
-    raise ValueError("tf-models-official's LAMB is of Keras 2; its rows were measured at commit 3885ce7.")
-
-
 optimizers.register("keras3_lamb", _keras3_lamb)
-optimizers.register("tfm_lamb", _tf_models_lamb)
 
 
 def get_study() -> studies.Study:

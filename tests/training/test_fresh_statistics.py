@@ -28,7 +28,7 @@ def config_of(network=normalised, **fields):
     return config
 
 
-@pytest.mark.parametrize("replicas", [0, 4])
+@pytest.mark.parametrize("replicas", [0, pytest.param(4, marks=pytest.mark.slow)])
 def test_evaluations_and_checkpoints_have_statistics_of_training_batches(tmp_path, capsys, replicas):
     config = config_of(simulated_replicas=replicas, evaluate_with_fresh_statistics=True)
     done = train.run(config, model_dir=str(tmp_path))

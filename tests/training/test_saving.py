@@ -6,6 +6,7 @@ import pytest
 
 from tests.helpers.runs import assert_same_bits, curve, killing
 from tfbigbatch import experiment, train
+from tfbigbatch.experiment.fields import interval, seconds_between_saves
 from tfbigbatch.training import loop
 from tfbigbatch.training.checkpoints import Checkpoints
 
@@ -63,8 +64,8 @@ def test_a_run_that_saves_by_time_resumes_to_the_same_bits_and_rows(tmp_path, qu
 def test_times_are_told_from_durations_in_steps(text, seconds):
     config = experiment.new("digits_lstm")
     config.checkpoint_every = text
-    assert experiment.seconds_between_saves(config) == seconds
-    assert experiment.interval(config, "checkpoint_every") == (text if seconds is None else "0 steps")
+    assert seconds_between_saves(config) == seconds
+    assert interval(config, "checkpoint_every") == (text if seconds is None else "0 steps")
 
 
 @pytest.mark.parametrize("text, said", [("0 minutes", "a time above 0"), ("5 fortnights", "does not say how long")])
