@@ -125,7 +125,8 @@ def test_a_peers_checkpoint_goes_on_in_ours(module, theirs, ours, options, tmp_p
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-def test_the_runs_of_the_page_on_runs_continue():
+def test_the_runs_of_the_page_on_runs_continue(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # It writes a checkpoint where it runs.
     names = run("docs/runs.md")
     config = read_json(os.path.join(names["folder"], "digits", "config.json"))
     assert config["extensions"] == [{"duration": "3 steps", "step": 3, "total_steps": 3}]
