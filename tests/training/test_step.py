@@ -1,6 +1,5 @@
 """The training step: replicas, micro-batches and XLA do not change it; dropout, batch normalisation, precision."""
 
-
 import keras
 import numpy as np
 import pytest
@@ -87,7 +86,6 @@ def test_replicas_and_accumulation_do_not_change_the_result(replicas, accumulati
     for name, value in found.items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-4)
     assert steps._steps.experimental_get_tracing_count() == 1
-
 
 
 class Drawn(keras.layers.Layer):
