@@ -45,10 +45,10 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize(
     "arguments, error",
     [
-        (killing("step 3"), KeyboardInterrupt),
-        (killing("evaluated batch 1"), KeyboardInterrupt),
+        pytest.param(killing("step 3"), KeyboardInterrupt, marks=pytest.mark.slow),
+        pytest.param(killing("evaluated batch 1"), KeyboardInterrupt, marks=pytest.mark.slow),
         (stopping("evaluated batch 1"), Preempted),
-        (killing("the beginning of the checkpoint of step 8"), KeyboardInterrupt),
+        pytest.param(killing("the beginning of the checkpoint of step 8"), KeyboardInterrupt, marks=pytest.mark.slow),
         (killing("step 13"), KeyboardInterrupt),
     ],
     ids=["before a checkpoint", "in an evaluation", "stopped in one", "before a save", "in the second phase"],

@@ -3,6 +3,8 @@
 import statistics
 import time
 
+import pytest
+
 from tfbigbatch import train
 from tfbigbatch.training import setup
 from tfbigbatch.training.step import Pace
@@ -10,6 +12,7 @@ from tfbigbatch.training.step import Pace
 LEAST = 0.001  # seconds
 
 
+@pytest.mark.slow  # A time, which other work on the machine can spoil.
 def test_between_two_calls_of_one_step_pass_less_than_a_millisecond(tmp_path, quick_config, monkeypatch):
     began, ended = [], []
 
