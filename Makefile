@@ -58,11 +58,11 @@ audit: $(TOOLS)/.installed
 DIGITS := digits/lstm
 FOUR := $(DIGITS)_small_batch,$(DIGITS)_naive,$(DIGITS)_legw,$(DIGITS)_lamb
 train: setup
-	$(BIN)/tfbigbatch study --config=$(FOUR) --model_dir=runs/digits
+	$(BIN)/tfbigbatch sweep --config=$(FOUR) --model_dir=runs/digits
 
 # The digits' table: six runs at five seeds, about 5 minutes on 2 cores.
 results: setup
-	$(BIN)/tfbigbatch study --config=$(FOUR),$(DIGITS)_nesterov,$(DIGITS)_adamw --model_dir=runs/results \
+	$(BIN)/tfbigbatch sweep --config=$(FOUR),$(DIGITS)_nesterov,$(DIGITS)_adamw --model_dir=runs/results \
 	  --seeds=0,1,2,3,4 --results=results/digits
 
 # The tables and pictures of README.md and docs/, from the files of results/.
@@ -77,8 +77,8 @@ tune: setup
 	$(MAKE) tune-adamw RATES=0.005,0.01,0.02,0.04,0.06,0.08,0.12,0.16,0.24,0.32 WARMUPS=1,5
 
 tune-%: setup
-	$(BIN)/tfbigbatch study --config=$(DIGITS)_$* --model_dir=runs/tune/$* --seeds=100,101,102 \
-	  --sweep.schedule.learning_rate=$(RATES) --sweep.schedule.warmup_epochs=$(WARMUPS) --results=results/tuning/$*
+	$(BIN)/tfbigbatch sweep --config=$(DIGITS)_$* --model_dir=runs/tune/$* --seeds=100,101,102 \
+	  --grid.schedule.learning_rate=$(RATES) --grid.schedule.warmup_epochs=$(WARMUPS) --results=results/tuning/$*
 
 # Style, likely bugs and types.
 lint: $(VENV)/.installed

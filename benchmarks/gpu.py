@@ -75,11 +75,11 @@ def export(name: str, overrides: list[str], out: str) -> None:
     import tensorflow as tf
     from tensorflow.compiler.mlir.stablehlo import stablehlo
 
-    from tfbigbatch import experiment
+    from tfbigbatch.config import load_config, override
     from tfbigbatch.tpu import functionalize, step
 
-    config = experiment.load(name)
-    experiment.override(config, overrides)
+    config = load_config(name)
+    override(config, overrides)
     traced = step.trace(config, 1)
     pure = functionalize.functionalize(traced.function)
     compiled = tf.function(pure.function, jit_compile=True, autograph=False)

@@ -15,7 +15,7 @@ from typing import Any
 
 import harness
 
-from tfbigbatch.experiment import recipe
+from tfbigbatch.config import recipe
 
 _UNTIMED = 2
 
@@ -32,11 +32,12 @@ def training_data(config: str, *, data_dir: str | None, phase: int = 1, override
     Raises:
       ValueError: there is no such phase.
     """
-    from tfbigbatch import experiment, tasks
+    from tfbigbatch import tasks
+    from tfbigbatch.config import load_config, override
     from tfbigbatch.errors import InputError
 
-    fields = experiment.load(config)
-    experiment.override(fields, overrides)
+    fields = load_config(config)
+    override(fields, overrides)
     phases = recipe.phases(fields)
     if phase > len(phases):
         raise InputError(f"--phase={phase}: the run has {len(phases)} phase(s), counted from 1.")

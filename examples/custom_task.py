@@ -14,7 +14,8 @@ import argparse
 import os
 import tempfile
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
+from tfbigbatch.config import new_config
 
 
 def network(width=32):
@@ -46,7 +47,7 @@ tasks.define("tumours", network=network, data=data, metrics=["accuracy", confide
 
 
 def get_config():
-    config = experiment.new("tumours")
+    config = new_config("tumours")
     config.optimizer = {"name": "lamb", "weight_decay": 0.01}
     # Tuned at a batch of 16; LEGW carries it to 128.
     config.batch_size, config.duration = 128, "20 epochs"

@@ -113,10 +113,10 @@ def own_optimizers_and_tasks(monkeypatch):
 @pytest.fixture(scope="session")
 def quick_config():
     """Returns a function that gives a digits experiment of seconds, with fields changed."""
-    from tfbigbatch import experiment
+    from tfbigbatch.config import new_config
 
     def make(**fields):
-        config = experiment.new("digits_lstm")
+        config = new_config("digits_lstm")
         config.model.hidden_units = 8
         config.batch_size = 48
         config.duration = "24 steps"

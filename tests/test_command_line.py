@@ -14,7 +14,7 @@ from tests.helpers import preloaded
 from tests.helpers.fake_metadata_server import serving
 from tests.helpers.repository import ROOT
 from tests.helpers.runs import assert_same_bits
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.run_directory.metrics_log import read_rows
 
 LEGW = "experiments/digits/lstm_legw.py"
 # Small, with dropout, and with intervals that do not divide the length.

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.helpers.repository import ROOT, read
-from tfbigbatch.advice.sources import MUON_RATES
+from tfbigbatch.tuning.sources import MUON_RATES
 from tfbigbatch.utils.files import read_json
 
 PAGES = (

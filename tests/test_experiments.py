@@ -10,20 +10,21 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import LOGICAL_CPUS
-from tfbigbatch import experiment, studies, tasks, train
-from tfbigbatch.experiment.files import shipped
-from tfbigbatch.experiment.overrides import compared
-from tfbigbatch.experiment.recipe import phases, scaled_recipe, tuned_recipe
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch import sweeps, tasks, train
+from tfbigbatch.config import load_config, make_quick, new_config, override
+from tfbigbatch.config.files import shipped
+from tfbigbatch.config.overrides import compared
+from tfbigbatch.config.recipe import phases, scaled_recipe, tuned_recipe
+from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training.step import TrainingSteps
 
 ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments")
-# Study files hold many experiments; tests/studies/test_study.py walks them.
+# Sweep files hold many experiments; tests/sweeps/test_sweep.py walks them.
 FILES = sorted(
     os.path.relpath(path, ROOT)
     for path in glob.glob(os.path.join(ROOT, "*", "*.py"))
-    if not os.path.basename(path).startswith("study")
+    if not os.path.basename(path).startswith("sweep")
 )
 # With their variants: 'bert/lamb:32k'.
 NAMES = shipped()
@@ -32,9 +33,9 @@ NAMES = shipped()
 def smokes():
     """All experiments; one of each kind of task is for the default run."""
     seen = set()
-    shrunk = {name: experiment.load(name) for name in NAMES}
+    shrunk = {name: load_config(name) for name in NAMES}
     for config in shrunk.values():
-        experiment.quick(config)
+        make_quick(config)
     # A network with dropout has all the layers of one without.
     for name, config in sorted(shrunk.items(), key=lambda item: not item[1].model.get("dropout")):
         # Tasks of one base differ in their heads alone.
@@ -60,8 +61,8 @@ def traced(monkeypatch):
 
 @pytest.mark.parametrize("name", smokes())
 def test_it_smokes_and_resumes(name, tmp_path, capsys, traced):
-    config = experiment.load(name)
-    experiment.quick(config)
+    config = load_config(name)
+    make_quick(config)
     # The tests have LOGICAL_CPUS devices to simulate workers on.
     config.simulated_replicas = min(config.simulated_replicas, LOGICAL_CPUS)
     result = train.run_on_made_up_data(config, model_dir=str(tmp_path))
@@ -90,17 +91,17 @@ def test_its_docstring_gives_the_command_the_measure_and_a_row_for_each_variant(
         ("raise ValueError('no good')", "mine.py, line 6: ValueError: no good"),
         ("config.batch_size = 'many'", "mine.py, line 6: TypeError"),
         ("return (", "SyntaxError: '(' was never closed"),
-        ("experiment.new('gnmmt')", "mine.py, line 6: task 'gnmmt' is unknown"),
+        ("new_config('gnmmt')", "mine.py, line 6: task 'gnmmt' is unknown"),
     ],
 )
 def test_a_mistake_in_a_file_is_an_error_where_it_stands(tmp_path, source, said):
     path = tmp_path / "mine.py"
     path.write_text(
-        "from tfbigbatch import experiment\n\n\ndef get_config():\n"
-        f"    config = experiment.new('digits_lstm')\n    {source}\n    return config\n"
+        "from tfbigbatch.config import new_config\n\n\ndef get_config():\n"
+        f"    config = new_config('digits_lstm')\n    {source}\n    return config\n"
     )
     with pytest.raises(ValueError, match="mine.py") as caught:
-        experiment.load(str(path))
+        load_config(str(path))
     assert said in str(caught.value)
 
 
@@ -109,36 +110,35 @@ def test_a_mistake_has_its_line_by_a_relative_path_too(tmp_path, monkeypatch):
     (tmp_path / "helper_of_mine.py").write_text("def get():\n    raise TypeError('wrong')\n")
     (tmp_path / "mine.py").write_text("import helper_of_mine\n\n\ndef get_config():\n    return helper_of_mine.get()\n")
     (tmp_path / "theirs.py").write_text(
-        "from tfbigbatch import experiment\n\n\n"
-        "def get_config():\n    return experiment.variant_of(__file__, 'mine.py')\n"
+        "from tfbigbatch.config import variant_of\n\n\ndef get_config():\n    return variant_of(__file__, 'mine.py')\n"
     )
     with pytest.raises(ValueError, match=r"--config=mine.py, line 5: TypeError: wrong"):
-        experiment.load("mine.py")
+        load_config("mine.py")
     with pytest.raises(ValueError, match="--config=[^ ]*mine.py, line 5: TypeError: wrong"):
-        experiment.load("theirs.py")
+        load_config("theirs.py")
     (tmp_path / "mine.py").write_text("\nimport no_such_module\n")
     with pytest.raises(ValueError, match="--config=mine.py, line 2: ModuleNotFoundError"):
-        experiment.load("mine.py")
+        load_config("mine.py")
 
 
 def test_fields_are_overridden_by_text():
-    config = experiment.new("digits_lstm")
-    experiment.override(config, ["batch_size=64", "schedule.rule=legw", "schedule.end=1", "deterministic=false"])
+    config = new_config("digits_lstm")
+    override(config, ["batch_size=64", "schedule.rule=legw", "schedule.end=1", "deterministic=false"])
     assert (config.batch_size, config.deterministic) == (64, False)
     assert (config.schedule.rule, config.schedule.end) == ("legw", 1.0)
-    phased = experiment.load("bert/mlperf")
-    experiment.override(phased, ["schedule.boundaries='30 epochs','60 epochs'"])
+    phased = load_config("bert/mlperf")
+    override(phased, ["schedule.boundaries='30 epochs','60 epochs'"])
     assert phased.schedule.boundaries == ("30 epochs", "60 epochs")
-    experiment.override(phased, ["phases=()", "schedule.boundaries=()"])
+    override(phased, ["phases=()", "schedule.boundaries=()"])
     assert phased.phases == phased.schedule.boundaries == ()
-    images = experiment.new("image_classification", model="resnet")
-    experiment.override(images, ["model.blocks=1,1,1,1", "model.bottleneck=t", "batch_size=1000"])
+    images = new_config("image_classification", model="resnet")
+    override(images, ["model.blocks=1,1,1,1", "model.bottleneck=t", "batch_size=1000"])
     assert (images.model.blocks, images.model.bottleneck, images.batch_size) == ((1, 1, 1, 1), True, 1000)
     with pytest.raises(ValueError, match="expected a value of type tuple, as .1, 1, 1, 1. is"):
-        experiment.override(images, ["model.blocks=a, b"])
+        override(images, ["model.blocks=a, b"])
     # The fields of another model, but for those that are given.
-    bert = experiment.load("bert/tiny")
-    assert experiment.override(bert, ["model.layers=3", "model.name=bert_base"]) == []
+    bert = load_config("bert/tiny")
+    assert override(bert, ["model.layers=3", "model.name=bert_base"]) == []
     assert (bert.model.layers, bert.model.hidden_units) == (3, 768)
 
 
@@ -176,7 +176,7 @@ def test_fields_are_overridden_by_text():
 )
 def test_an_override_that_does_not_fit_is_refused(name, assignment, said):
     with pytest.raises(ValueError, match=said):
-        experiment.override(experiment.load(name), [assignment])
+        override(load_config(name), [assignment])
 
 
 def peak(config, dataset_size=60_000):
@@ -187,33 +187,33 @@ def peak(config, dataset_size=60_000):
 def test_a_recipe_is_tuned_at_the_batch_size_of_its_file(tmp_path):
     file = tmp_path / "mine.py"
     body = (
-        "from tfbigbatch import experiment\n\n\ndef get_config():\n    config = experiment.{}\n    {}\n"
+        "from tfbigbatch.config import new_config, variant_of\n\n\ndef get_config():\n    config = {}\n    {}\n"
         "    return config\n"
     )
-    file.write_text(body.format("new('digits_lstm')", "config.batch_size, config.schedule.rule = 256, 'legw'"))
+    file.write_text(body.format("new_config('digits_lstm')", "config.batch_size, config.schedule.rule = 256, 'legw'"))
     variant = tmp_path / "variant.py"
     variant.write_text(body.format("variant_of(__file__, 'mine.py')", "config.batch_size = 1024"))
-    tuned = experiment.load(str(file))
+    tuned = load_config(str(file))
     assert tuned.schedule.batch_size == 256 and peak(tuned) == 0.1
-    # An override, a variant, a phase, and a row of a study run the recipe at another batch.
-    overridden = experiment.load(str(file))
-    experiment.override(overridden, ["batch_size=1024"])
-    in_phases = experiment.load(str(file))
+    # An override, a variant, a phase, and a row of a sweep run the recipe at another batch.
+    overridden = load_config(str(file))
+    override(overridden, ["batch_size=1024"])
+    in_phases = load_config(str(file))
     in_phases.phases = ({"batch_size": 1024, "duration": "1 steps"},)
     for config in (
         overridden,
-        experiment.load(str(variant)),
+        load_config(str(variant)),
         *phases(in_phases),
-        studies.scaled(tuned, 1024, "legw"),
+        sweeps.scaled(tuned, 1024, "legw"),
     ):
         assert (config.batch_size, config.schedule.batch_size) == (1024, 256) and peak(config) == pytest.approx(0.2)
-    both = experiment.load(str(file))
-    experiment.override(both, ["batch_size=1024", "schedule.batch_size=512"])
+    both = load_config(str(file))
+    override(both, ["batch_size=1024", "schedule.batch_size=512"])
     assert peak(both) == pytest.approx(0.1 * 2**0.5)
 
 
 def test_a_recipe_made_in_python_is_tuned_at_its_batch_size():
-    config = experiment.new("digits_lstm")
+    config = new_config("digits_lstm")
     config.batch_size, config.schedule.rule = 256, "legw"
     assert config.to_dict()["schedule"]["batch_size"] == 256 and peak(config) == 0.1
     copied = pickle.loads(pickle.dumps(config))
@@ -222,15 +222,15 @@ def test_a_recipe_made_in_python_is_tuned_at_its_batch_size():
     config.schedule.batch_size = 32
     config.batch_size = 128
     assert config.schedule.batch_size == 32 and peak(config) == pytest.approx(0.2)
-    experiment.override(copied, ["batch_size=256"])
+    override(copied, ["batch_size=256"])
     assert copied.schedule.batch_size == 64
 
 
 def test_another_optimizer_is_chosen_by_text():
-    config = experiment.load("digits/lstm_small_batch")
+    config = load_config("digits/lstm_small_batch")
     # In any order: the name comes first.
     given = ["optimizer.weight_decay=0.01", "optimizer.name=lamb", "optimizer.exclude_from_weight_decay=norm_and_bias"]
-    [line] = experiment.override(config, given)
+    [line] = override(config, given)
     assert "lamb: without momentum=0.9, which it does not take; schedule.learning_rate=0.3 is still that" in line
     kept = {"name": "lamb", "global_clipnorm": 1.0}
     assert config.optimizer.to_dict() == {
@@ -238,39 +238,37 @@ def test_another_optimizer_is_chosen_by_text():
         "weight_decay": 0.01,
         "exclude_from_weight_decay": "norm_and_bias",
     }
-    experiment.override(config, ["optimizer.weight_decay=0", "optimizer.global_clipnorm=none"])
+    override(config, ["optimizer.weight_decay=0", "optimizer.global_clipnorm=none"])
     assert (config.optimizer.weight_decay, config.optimizer.global_clipnorm) == (0.0, None)
-    experiment.override(config, ["optimizer.adasum={'group_size': 2}"])
+    override(config, ["optimizer.adasum={'group_size': 2}"])
     assert config.optimizer.adasum.to_dict() == {"group_size": 2}
 
 
 def test_what_is_a_matrix_is_chosen_by_text():
-    config = experiment.load("digits/lstm_small_batch")
-    experiment.override(
-        config, ["optimizer.name=muon", 'optimizer.treatments=(("logits", "vector"), ("k.l$", "matrix"))']
-    )
+    config = load_config("digits/lstm_small_batch")
+    override(config, ["optimizer.name=muon", 'optimizer.treatments=(("logits", "vector"), ("k.l$", "matrix"))'])
     assert config.optimizer.treatments == (("logits", "vector"), ("k.l$", "matrix"))
     # A dictionary's patterns may have dots, which the names of a config may not.
-    experiment.override(config, ['optimizer.treatments={"logits.kernel": "vector"}'])
+    override(config, ['optimizer.treatments={"logits.kernel": "vector"}'])
     assert config.optimizer.treatments == (("logits.kernel", "vector"),)
     config.optimizer = {"name": "muon", "treatments": {"logits": "vector"}}
-    experiment.override(config, ['optimizer.treatments={"lstm": "gates"}'])
+    override(config, ['optimizer.treatments={"lstm": "gates"}'])
     assert config.optimizer.treatments == (("lstm", "gates"),)
 
 
 def test_experiments_are_found_by_path_and_by_name(tmp_path, monkeypatch):
-    by_path = experiment.load(os.path.join(ROOT, "bert", "lamb.py:32k"))
+    by_path = load_config(os.path.join(ROOT, "bert", "lamb.py:32k"))
     monkeypatch.chdir(tmp_path)
     for name in ("bert/lamb:32k", "bert/lamb.py:32k", "experiments/bert/lamb.py:32k"):
-        assert compared(experiment.load(name).to_dict()) == compared(by_path.to_dict())
+        assert compared(load_config(name).to_dict()) == compared(by_path.to_dict())
     # A file of the user's is preferred to the package's; a folder with a colon is no argument.
     for folder in ("bert", "a:b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "lamb.py").write_text(
-            "from tfbigbatch import experiment\n\n\ndef get_config(batch='8'):\n"
-            "    config = experiment.new('digits_lstm')\n    config.batch_size = int(batch)\n    return config\n"
+            "from tfbigbatch.config import new_config\n\n\ndef get_config(batch='8'):\n"
+            "    config = new_config('digits_lstm')\n    config.batch_size = int(batch)\n    return config\n"
         )
-        sizes = [experiment.load(f"{folder}/lamb.py{argument}").batch_size for argument in ("", ":16")]
+        sizes = [load_config(f"{folder}/lamb.py{argument}").batch_size for argument in ("", ":16")]
         assert sizes == [8, 16]
 
 
@@ -286,4 +284,4 @@ def test_experiments_are_found_by_path_and_by_name(tmp_path, monkeypatch):
 )
 def test_an_experiment_that_is_not_there_gives_the_nearest(name, said):
     with pytest.raises(ValueError, match=said):
-        experiment.load(name)
+        load_config(name)

@@ -23,7 +23,7 @@ ALONE = {
     "scaling": {"callbacks", "instruments", "schedules", "optimizers"},
 }
 BELOW_TASKS = {"data", "models", "optimizers", "schedules", "scaling", "instruments"}
-BELOW_TRAINING = BELOW_TASKS | {"callbacks", "tasks", "runs", "cluster", "experiment"}
+BELOW_TRAINING = BELOW_TASKS | {"callbacks", "tasks", "run_directory", "cluster", "config"}
 ALLOWED = {
     "utils": set(),
     **ALONE,
@@ -32,13 +32,13 @@ ALLOWED = {
     "data": set(),
     "models": set(),
     "tasks": BELOW_TASKS,
-    "runs": BELOW_TASKS | {"tasks", "experiment"},
+    "run_directory": BELOW_TASKS | {"tasks", "config"},
     "export": BELOW_TRAINING,
     "training": BELOW_TRAINING,
     "reports": BELOW_TRAINING | {"training"},
-    "studies": BELOW_TRAINING | {"training", "reports"},
-    "advice": BELOW_TRAINING | {"training", "reports"},
-    "cli": BELOW_TRAINING | {"training", "reports", "studies", "advice", "tpu", "train", "export"},
+    "sweeps": BELOW_TRAINING | {"training", "reports"},
+    "tuning": BELOW_TRAINING | {"training", "reports"},
+    "cli": BELOW_TRAINING | {"training", "reports", "sweeps", "tuning", "tpu", "train", "export"},
 }
 # The commands are the top floor: only these entry points import them.
 ENTRIES = {"__main__.py"}
@@ -116,10 +116,10 @@ OPTIONAL = {
 }
 # Where TensorFlow, and modules that import it, may be imported inside a function: what a command is refused for (flags,
 # paths, an experiment and its fields, which tasks and the names of image models have) is told before they are; the help
-# of critical-batch reads `studies.branches`; and optimizers and schedules of Keras 3 run on JAX and PyTorch without
+# of critical-batch reads `sweeps.branches`; and optimizers and schedules of Keras 3 run on JAX and PyTorch without
 # TensorFlow.
 BEFORE_TENSORFLOW = ("cli", "tasks", "train.py", "data/in_memory/mnist.py", "models", "optimizers", "schedules")
-BEFORE_TENSORFLOW += ("studies/branches.py",)
+BEFORE_TENSORFLOW += ("sweeps/branches.py",)
 
 
 def imports_tensorflow(name, seen):
@@ -183,9 +183,10 @@ def test_the_optimizers_need_tensorflow_and_keras_only():
             "data.bert.prepare.prepare",
         ),
         (
-            "from tfbigbatch import experiment, studies; from tfbigbatch.experiment.recipe import check_fields; "
-            "from tfbigbatch.experiment.files import shipped; names = shipped(); "
-            "[check_fields(experiment.load(name)) for name in names]; assert len(names) > 50",
+            "from tfbigbatch import sweeps; from tfbigbatch.config import load_config; "
+            "from tfbigbatch.config.recipe import check_fields; "
+            "from tfbigbatch.config.files import shipped; names = shipped(); "
+            "[check_fields(load_config(name)) for name in names]; assert len(names) > 50",
             "tasks.gnmt",
         ),
     ],

@@ -33,7 +33,7 @@ RUN = {
     "tfbigbatch train": "",
     "tfbigbatch report": "",
     "tfbigbatch scale": "",
-    "tfbigbatch study": "--config.duration='2 epochs'",
+    "tfbigbatch sweep": "--config.duration='2 epochs'",
     "tfbigbatch export": "",
 }
 

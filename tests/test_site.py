@@ -15,7 +15,7 @@ REFERENCE = os.path.join(ROOT, "docs", "reference")
 # The modules with public names, beside those of `tfbigbatch` itself, and their pages.
 PACKAGES = {
     "callbacks": "callbacks.md",
-    "experiment": "experiment.md",
+    "config": "config.md",
     "export": "runs.md",
     "instruments": "instruments.md",
     "models": "models.md",
@@ -23,9 +23,9 @@ PACKAGES = {
     "optimizers.rule": "rules.md",
     "scaling": "scaling.md",
     "schedules": "schedules.md",
-    "studies": "studies.md",
+    "sweeps": "sweeps.md",
     "tasks": "tasks.md",
-    "train": "experiment.md",
+    "train": "config.md",
 }
 MOST_NAMES = 70
 

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.runs import assert_close, assert_same_bits, curve, files_of, final_weights, resumes, stopping
-from tfbigbatch import errors, experiment, train
-from tfbigbatch.runs import run_directory
-from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import read_json
+from tfbigbatch import errors, train
+from tfbigbatch.config import new_config
+from tfbigbatch.run_directory.directory import read_json, writing
+from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.utils import folder_lock
 
 
@@ -97,7 +97,7 @@ def test_a_second_run_in_the_same_directory_is_refused_and_an_evaluation_is_not(
 ):
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     _, directory = finished
-    with run_directory.writing(str(directory)):
+    with writing(str(directory)):
         with pytest.raises(ValueError, match=rf"--model_dir=.* another run writes there: process {os.getpid()} on "):
             train.run(quick_config(duration="48 steps"), model_dir=str(directory), extend=True)
         assert train.run(None, model_dir=str(directory), mode="eval")["step"] == 24
@@ -225,7 +225,7 @@ def test_date_writes_what_it_sees_and_lowers_the_peak(tmp_path, quick_config):
 
 def language_config(**fields):
     """A language model of seconds; an epoch is 32 updates."""
-    config = experiment.new("lstm_language_model")
+    config = new_config("lstm_language_model")
     config.model.update({"window": 2, "hidden_units": 6, "embedding_units": 5, "layers": 1})
     config.batch_size = config.evaluation_batch_size = 32
     config.duration = "40 steps"

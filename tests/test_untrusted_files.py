@@ -16,8 +16,9 @@ import tensorflow as tf
 
 import tfbigbatch
 from tests.helpers.repository import ROOT
-from tfbigbatch import experiment, tasks, train
+from tfbigbatch import tasks, train
 from tfbigbatch.cli import tpu_check
+from tfbigbatch.config import new_config
 from tfbigbatch.data.finetuning import race
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.records import manifest as manifests
@@ -30,10 +31,10 @@ from tfbigbatch.models import bert_checkpoints
 from tfbigbatch.reports import losses
 from tfbigbatch.reports.measured_run import training_loss
 from tfbigbatch.reports.report import Report
-from tfbigbatch.runs import checkpoint_files, weights
-from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.studies.results_cache import ResultsCache
+from tfbigbatch.run_directory import checkpoint_files, weights
+from tfbigbatch.run_directory.directory import RunDirectory
+from tfbigbatch.run_directory.metrics_log import read_rows
+from tfbigbatch.sweeps.results_cache import ResultsCache
 from tfbigbatch.utils import files
 
 SOURCES = sorted(
@@ -43,14 +44,14 @@ SOURCES = sorted(
 )
 # Modules that make objects of bytes, or take archives apart by themselves, and who may use them, for what.
 UNPICKLE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "torch"}
-BETWEEN_OUR_PROCESSES = {"tfbigbatch/studies/local_processes.py"}
+BETWEEN_OUR_PROCESSES = {"tfbigbatch/sweeps/local_processes.py"}
 # Use torch's optimizers and devices, and read nothing with it.
 TORCH_WITHOUT_FILES = {
     "benchmarks/frameworks/with_torch.py",
     "tfbigbatch/optimizers/ops_keras.py",
 }
-# Where files are executed: experiment and study files.
-EXECUTES = {"tfbigbatch/experiment/files.py": {"exec_module"}}
+# Where files are executed: experiment and sweep files.
+EXECUTES = {"tfbigbatch/config/files.py": {"exec_module"}}
 # Where NumPy's files are read, without objects.
 READ_ARRAYS = {"tfbigbatch/utils/files.py"}
 # Python's own functions, and methods of any module, that run what a text or a file says.
@@ -134,7 +135,7 @@ def test_arrays_of_objects_are_not_unpickled(tmp_path, monkeypatch):
 def run(tmp_path):
     """A run directory with the files of one that is done, but for its checkpoints."""
     files_of_run = RunDirectory(str(tmp_path / "runs" / "run"))
-    files_of_run.open(experiment.new("digits_lstm").to_dict(), [])
+    files_of_run.open(new_config("digits_lstm").to_dict(), [])
     files_of_run.write_status("done", step=2)
     with open(files_of_run.metrics, "w", encoding="utf-8") as file:
         file.write('{"step": 2, "split": "train", "loss": 1.0}\n')
@@ -171,7 +172,7 @@ def test_a_python_file_that_came_with_a_run_is_not_executed(run, tmp_path, monke
 
 def test_nothing_but_the_config_describes_a_network(run, tmp_path):
     """Other files of the directory are not opened: a pipe would be waited for."""
-    config = experiment.new("digits_lstm")
+    config = new_config("digits_lstm")
     task = tasks.get("digits_lstm")(model=config.model.to_dict(), data={}, data_dir=None, use_fake_data=True)
     variables = {path: each.value for path, each in weights.by_path(task.network()).items()}
     tf.train.Checkpoint(weights=variables).save(f"{run}/checkpoints/step")

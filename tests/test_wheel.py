@@ -80,7 +80,7 @@ def test_the_console_script_has_every_command(installed, tmp_path):
         environment = {**os.environ, "PYTHONPATH": str(installed)}
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
 
-    assert all(f"  {name} " in run(installed / "bin" / "tfbigbatch", "--help") for name in ("train", "study"))
+    assert all(f"  {name} " in run(installed / "bin" / "tfbigbatch", "--help") for name in ("train", "sweep"))
     assert run(installed / "bin" / "tfbigbatch", "train", "--help").startswith("usage: tfbigbatch train")
     # The others in one process.
     code = (

@@ -15,7 +15,8 @@ import tensorflow as tf
 import tfbigbatch
 from tests.helpers import preloaded
 from tests.helpers.repository import read
-from tfbigbatch import experiment, train
+from tfbigbatch import train
+from tfbigbatch.config import execute, load_config
 from tfbigbatch.export.run import export_run
 from tfbigbatch.reports.report import Report
 
@@ -79,7 +80,7 @@ def check_export(name, run, folder):
 
 def test_arrays_and_regression(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    config = experiment.load("diabetes.py")
+    config = load_config("diabetes.py")
     config.duration, config.schedule.warmup_epochs = "24 steps", 0.0
     config.evaluate_every = config.checkpoint_every = "8 steps"
     run = str(folder / "runs" / "diabetes")
@@ -124,7 +125,7 @@ def test_it_is_killed_resumed_reported_exported_and_reloaded(name, folder):
     assert reported.returncode == 0, reported.stderr
     exported = preloaded.tfbigbatch("export", run, copy, folder=folder)
     assert exported.returncode == 0, exported.stderr
-    experiment.execute(f"{run}/experiment.py")
+    execute(f"{run}/experiment.py")
     check_export(name, run, folder)
 
 

@@ -42,8 +42,8 @@ _OPTIMIZERS = ("AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo
 _HOMES = {
     "BatchRamp": "scaling.batch_ramp",
     "Recipe": "scaling.recipe",
-    "load_run": "runs.load",
-    "advise": "advice.model",
+    "load_run": "run_directory.load",
+    "advise": "tuning.model",
     "check": "instruments.time_constants",
 }
 _SUBPACKAGES = ("callbacks", "export", "instruments", "keras2", "optimizers", "scaling", "schedules")

@@ -15,10 +15,10 @@ from typing import Any
 import ml_collections
 
 from tfbigbatch.cluster import tf_config
-from tfbigbatch.experiment.files import callbacks_of, register_task_of
-from tfbigbatch.experiment.quick import MADE_UP_STEPS
-from tfbigbatch.runs import stored_run
-from tfbigbatch.runs.run_directory import writing
+from tfbigbatch.config.files import callbacks_of, register_task_of
+from tfbigbatch.config.quick import MADE_UP_STEPS
+from tfbigbatch.run_directory import stored_run
+from tfbigbatch.run_directory.directory import writing
 from tfbigbatch.training.options import (
     Directory,
     Heartbeat,
@@ -56,11 +56,12 @@ def run(
     """Trains, evaluates or both; resumes the run that `model_dir` holds.
 
     Args:
-      config: of the experiment; see `experiment.new` and `experiment.load`. None for that of the run in `model_dir`.
+      config: of the experiment; see `new_config` and `load_config`. None for that of the run in `model_dir`.
       model_dir: the run directory; created where it does not exist.
       data_dir: folder of the task's data; None for the one that the run began with, or for none.
       extend: train a finished run for longer: `config` has another, longer duration.
-      init_from: first weights of a new run, from a run, its `best`, a checkpoint or a file; `runs.initial_weights`.
+      init_from: first weights of a new run, from a run, its `best`, a checkpoint or a file; see
+        `run_directory.initial_weights`.
       mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
       callbacks: Keras callbacks, beside those of the experiment's `get_callbacks`; see `training.user_callbacks`.
       timings: of the process's start, which the trainer completes; None for those of this call.
@@ -79,7 +80,7 @@ def run(
     model_dir, data_dir = expanded(model_dir), expanded(data_dir)
     init_from, mlperf_log = expanded(init_from), expanded(mlperf_log)
     config = stored_run.config_of(model_dir) if config is None else config
-    # In a process that has only the config, as that of a study's run.
+    # In a process that has only the config, as that of a sweep's run.
     register_task_of(config, model_dir)
     options = RunOptions(
         config=config,
@@ -134,7 +135,7 @@ def _say_finished(directory: Directory, split: str) -> dict[str, Any]:
 
 
 def run_on_made_up_data(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) -> dict[str, Any]:
-    """Runs a config that `experiment.quick` made small: it trains, evaluates, saves, stops halfway, and resumes."""
+    """Runs a config that `make_quick` made small: it trains, evaluates, saves, stops halfway, and resumes."""
     run(config, model_dir=model_dir, use_fake_data=True, stop_after=MADE_UP_STEPS // 2, **options)
     # A start has timings of its own.
     return run(config, model_dir=model_dir, use_fake_data=True, **{**options, "timings": None})

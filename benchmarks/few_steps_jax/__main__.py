@@ -4,8 +4,8 @@
     python benchmarks/few_steps_jax --results=runs.jsonl --tables=FOLDER/jax
 
 It needs JAX, Keras 3, ml_collections, google_crc32c, sentencepiece and sacrebleu, and no TensorFlow. Rows, optimizers,
-durations, schedules and batch ramps are those of a study file: of experiments/few_steps (its README.md has them, and
-the commands of the data), or with --study of another one of these tasks, as results/ramp/moments_study.py. The networks
+durations, schedules and batch ramps are those of a sweep file: of experiments/few_steps (its README.md has them, and
+the commands of the data), or with --sweep of another one of these tasks, as results/ramp/moments_sweep.py. The networks
 are the package's own. The runs of a row differ by learning rate and seed alone, and eight of them are one program, so
 that the search can be wider:
 
@@ -13,8 +13,8 @@ that the search can be wider:
    beyond it, at most twice.
 2. The best one with eight seeds, on the test data.
 
-Each of these is a line of the file of results, which may hold several studies; the same command goes on after the last.
-The second command writes FOLDER/jax_TASK.json of one study from it.
+Each of these is a line of the file of results, which may hold several sweeps; the same command goes on after the last.
+The second command writes FOLDER/jax_TASK.json of one sweep from it.
 """
 
 import os
@@ -29,7 +29,7 @@ TASKS = ("ptb", "bert", "mnist_lstm", "mnist", "multi30k")
 def main():
     """Runs the rows, or writes the tables."""
     parser = harness.parser(__doc__, "few_steps_jax")
-    parser.add_argument("--study", default="few_steps/study", help="study file, or its name; of the rows of the tasks")
+    parser.add_argument("--sweep", default="few_steps/sweep", help="sweep file, or its name; of the rows of the tasks")
     parser.add_argument("--data_dir", help="folder of all data: experiments/few_steps/README.md")
     parser.add_argument("--tasks", type=harness.some_of(TASKS), default=TASKS, help="all by default")
     parser.add_argument("--only", default="", help="METHOD, METHOD@BATCH or @BATCH, with semicolons between")
@@ -45,10 +45,10 @@ def main():
     import rows
 
     if given.tables:
-        rows.write_tables(given.study, given.results, given.tables)
+        rows.write_tables(given.sweep, given.results, given.tables)
     else:
         only = [each for each in given.only.split(";") if each]
-        rows.run(given.study, given.data_dir, given.tasks, only, given.results, given.lanes)
+        rows.run(given.sweep, given.data_dir, given.tasks, only, given.results, given.lanes)
 
 
 if __name__ == "__main__":

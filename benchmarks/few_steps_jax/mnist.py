@@ -55,7 +55,7 @@ class _MNIST(task.Task):
 
 
 class FullBatch(_MNIST):
-    """Two convolutions of 5 x 5 and a dense layer of 1,024, of LAMB's authors; in bfloat16, as the study's."""
+    """Two convolutions of 5 x 5 and a dense layer of 1,024, of LAMB's authors; in bfloat16, as the sweep's."""
 
     mapped = False
     micro_batch = 4000

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tfbigbatch.experiment.recipe import batch_ramp, scaled_recipe, tuned_recipe
+from tfbigbatch.config.recipe import batch_ramp, scaled_recipe, tuned_recipe
 from tfbigbatch.optimizers import registry
 
 # Rows of losses that are kept of a run.
@@ -34,7 +34,7 @@ class Program:
 
     Args:
       task: a task of `task.py`.
-      config: an experiment of a study: its optimizer, batch size, duration, schedule and ramp. A run's learning rate is
+      config: an experiment of a sweep: its optimizer, batch size, duration, schedule and ramp. A run's learning rate is
         that of its recipe, before the scaling rule.
       lanes: runs of a call.
     """

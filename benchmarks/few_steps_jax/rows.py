@@ -1,4 +1,4 @@
-"""The rows of a study: a method of a task at a batch size, its search and its runs; and their tables."""
+"""The rows of a sweep: a method of a task at a batch size, its search and its runs; and their tables."""
 
 import concurrent.futures
 import dataclasses
@@ -15,11 +15,11 @@ import numpy as np
 import programs
 import ptb
 
-from tfbigbatch import experiment, studies
+from tfbigbatch import sweeps
+from tfbigbatch.config import files, load_config
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import files
-from tfbigbatch.experiments.few_steps import study as few_steps
-from tfbigbatch.runs.metric import Metric
+from tfbigbatch.experiments.few_steps import sweep as few_steps
+from tfbigbatch.run_directory.metric import Metric
 from tfbigbatch.utils.files import write_json
 
 NETWORKS = {
@@ -37,27 +37,27 @@ MOST_SEARCHES = 3
 COMPILATIONS = 6
 
 
-def study_name(path):
-    """The name of a study, 'few_steps/study', whether its name or its path is given."""
+def sweep_name(path):
+    """The name of a sweep, 'few_steps/sweep', whether its name or its path is given."""
     found, shipped = os.path.realpath(files.find(path)[0]), os.path.realpath(files.SHIPPED)
     return os.path.relpath(found, shipped if found.startswith(shipped + os.sep) else None).removesuffix(".py")
 
 
-def load_study(path, task):
-    """The study of a task.
+def load_sweep(path, task):
+    """The sweep of a task.
 
     Args:
-      path: of a study file, or its name.
-      task: the study's variant, where it has variants.
+      path: of a sweep file, or its name.
+      task: the sweep's variant, where it has variants.
 
     Raises:
-      ValueError: there is no such study, or it is of another task.
+      ValueError: there is no such sweep, or it is of another task.
     """
     has_variants = hasattr(files.executed(files.find(path)[0]), "VARIANTS")
-    found = studies.load(f"{path}:{task}" if has_variants else path)
-    trained, expected = found.rows()[0].config.task, experiment.load(few_steps.VARIANTS[task].base).task
+    found = sweeps.load(f"{path}:{task}" if has_variants else path)
+    trained, expected = found.rows()[0].config.task, load_config(few_steps.VARIANTS[task].base).task
     if trained != expected:
-        raise InputError(f"--study={path} trains {trained}, and --tasks has {task}; expected tasks of the study alone.")
+        raise InputError(f"--sweep={path} trains {trained}, and --tasks has {task}; expected tasks of the sweep alone.")
     return found
 
 
@@ -66,15 +66,15 @@ class Row:
     """A method of a task at a batch size.
 
     Attributes:
-      study: its name.
+      sweep: its name.
       name: of the task.
       task: its network and data.
-      method: as the study names it.
-      config: of the study, with the optimizer and the batch size.
+      method: as the sweep names it.
+      config: of the sweep, with the optimizer and the batch size.
       middle: of the first learning rates.
     """
 
-    study: str
+    sweep: str
     name: str
     task: object
     method: str
@@ -84,7 +84,7 @@ class Row:
     @property
     def key(self):
         """The entries of a line of results that name its row."""
-        return {"study": self.study, "task": self.name, "batch": self.config.batch_size, "method": self.method}
+        return {"sweep": self.sweep, "task": self.name, "batch": self.config.batch_size, "method": self.method}
 
     def __str__(self):
         return f"{self.name}, {self.config.batch_size:,}, {self.method}"
@@ -146,11 +146,11 @@ class Row:
         print(f"{self}, {stage}, {program.steps} steps, {seconds:.1f} s: {shown}", flush=True)
 
 
-def run(study, data_dir, names, only, path, lanes):
+def run(sweep, data_dir, names, only, path, lanes):
     """Runs the rows that are asked for and have not ended.
 
     Args:
-      study: a study file, or its name.
+      sweep: a sweep file, or its name.
       data_dir: the folder of the tasks' folders.
       names: of tasks.
       only: METHOD, METHOD@BATCH or @BATCH; empty for all rows.
@@ -158,7 +158,7 @@ def run(study, data_dir, names, only, path, lanes):
       lanes: of `programs.Program`.
     """
     results, start = harness.Lines(path), time.perf_counter()
-    asked = [row for name in names for row in _rows(study, name, data_dir) if _is_asked(row, only)]
+    asked = [row for name in names for row in _rows(sweep, name, data_dir) if _is_asked(row, only)]
     asked = [row for row in asked if not results.find(**row.key, stage="chosen")]
     print(f"{len(asked)} rows on {jax.devices()[0].device_kind}", flush=True)
     with concurrent.futures.ThreadPoolExecutor(COMPILATIONS) as threads:
@@ -173,11 +173,11 @@ def run(study, data_dir, names, only, path, lanes):
 
 
 def _rows(path, name, data_dir):
-    """The rows of a study, in its order."""
+    """The rows of a sweep, in its order."""
     network = NETWORKS[name](os.path.join(data_dir, few_steps.VARIANTS[name].folder))
-    for row in load_study(path, name).rows():
+    for row in load_sweep(path, name).rows():
         rates = getattr(row, "learning_rates", (row.config.schedule.learning_rate,))
-        yield Row(study_name(path), name, network, row.name, row.config, rates[len(rates) // 2])
+        yield Row(sweep_name(path), name, network, row.name, row.config, rates[len(rates) // 2])
 
 
 def _is_asked(row, only):
@@ -197,23 +197,23 @@ def _numbers(values, digits=3):
 # ----------------------------------------------------------------------------------------------------------- tables
 
 
-def write_tables(study, path, prefix):
-    """Writes PREFIX_TASK.json, in the form of the files of studies, for each task of a study in a file of results.
+def write_tables(sweep, path, prefix):
+    """Writes PREFIX_TASK.json, in the form of the files of sweeps, for each task of a sweep in a file of results.
 
     Raises:
-      ValueError: the file has no results of that study.
+      ValueError: the file has no results of that sweep.
     """
-    lines = harness.Lines(path).find(study=study_name(study))
+    lines = harness.Lines(path).find(sweep=sweep_name(sweep))
     if not lines:
-        others = ", ".join(sorted({line["study"] for line in harness.Lines(path).find()})) or "none"
-        raise InputError(f"--results={path} has no results of --study={study}; it has those of: {others}.")
+        others = ", ".join(sorted({line["sweep"] for line in harness.Lines(path).find()})) or "none"
+        raise InputError(f"--results={path} has no results of --sweep={sweep}; it has those of: {others}.")
     for name in dict.fromkeys(line["task"] for line in lines):
         metric = Metric(METRICS.get(name, "accuracy"), name != "ptb", "test")
         mine = [line for line in lines if line["task"] == name]
         chosen = [line for line in mine if line["stage"] == "chosen"]
         found = [_table_row(line, metric) for line in [*chosen, *_best_trials(name, mine, chosen, metric)]]
         found.sort(key=lambda row: (row["batch_size"], metric.order(row["mean"])))
-        title = f"{load_study(study, name).title}, Keras 3 on JAX"
+        title = f"{load_sweep(sweep, name).title}, Keras 3 on JAX"
         content = {"higher_is_better": metric.higher_is_better, "title": title, "runs": found}
         write_json(f"{prefix}_{name}.json", content)
         print(f"{prefix}_{name}.json")

@@ -72,7 +72,7 @@ class Method:
         return self._task.metric.order(line["value"])
 
     def row(self, rate, tuned):
-        """The runs on the test data, in the form of the results of studies."""
+        """The runs on the test data, in the form of the results of sweeps."""
         lines = [self._line(split="test", learning_rate=rate, seed=seed) for seed in SEEDS]
         values = [line["value"] and line["value"] / self._task.unit for line in lines]
         ended = None not in values

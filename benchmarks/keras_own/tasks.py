@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbigbatch.runs.metric import Metric
+from tfbigbatch.run_directory.metric import Metric
 
 HEAD = "head"
 _CLASSES = 20

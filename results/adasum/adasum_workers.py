@@ -1,15 +1,16 @@
-"""Rows of the studies of Adasum: data-parallel workers whose gradients are averaged, summed or combined."""
+"""Rows of the sweeps of Adasum: data-parallel workers whose gradients are averaged, summed or combined."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tfbigbatch import experiment, studies
-from tfbigbatch.studies.study import with_adasum
+from tfbigbatch import sweeps
+from tfbigbatch.config import Config
+from tfbigbatch.sweeps.sweep import with_adasum
 
 
 def add_workers(
-    table: studies.Study,
+    table: sweeps.Sweep,
     name: str,
-    config: experiment.Config,
+    config: Config,
     workers: int,
     *,
     seeds: Sequence[int] | Callable[[str], Sequence[int]],
@@ -24,24 +25,24 @@ def add_workers(
     rate.
 
     Args:
-      table: the study.
+      table: the sweep.
       name: prefix of the rows' names.
       config: the experiment of one worker.
       workers: number of them; each has the batch size of `config`.
-      seeds: as in `Study.add`, or a function from a row's name to its seeds.
-      tuned: as in `Study.add`.
+      seeds: as in `Sweep.add`, or a function from a row's name to its seeds.
+      tuned: as in `Sweep.add`.
       times: further factors of the learning rate, a row each, as {"average": (2, 4), "Adasum": (0.5,)}. Their names
         end in "x2".
       on_one_device: False where the examples of a batch interact: all rows then run on simulated replicas.
     """
-    averaged = studies.scaled(config, config.batch_size * workers, "none")
+    averaged = sweeps.scaled(config, config.batch_size * workers, "none")
     averaged.simulated_replicas = 0 if on_one_device else workers
-    rows = {"average": averaged, "sum": studies.scaled(averaged, averaged.batch_size, "linear")}
+    rows = {"average": averaged, "sum": sweeps.scaled(averaged, averaged.batch_size, "linear")}
     rows["Adasum"] = with_adasum(averaged, workers)
     for method, factors in (times or {}).items():
         for factor in factors:
             learning_rate = factor * averaged.schedule.learning_rate
-            rows[f"{method}, x{factor:g}"] = studies.scaled(
+            rows[f"{method}, x{factor:g}"] = sweeps.scaled(
                 rows[method], averaged.batch_size, "none", learning_rate=learning_rate
             )
     for method, row in rows.items():

@@ -24,6 +24,6 @@ def test_it_says_what_it_expects(tmp_path):
     outcome = preloaded.tfbigbatch("report", "--explain", f"--results={tmp_path}/made")
     assert outcome.returncode == 1 and "RUN_DIR" in outcome.stderr
     outcome = preloaded.tfbigbatch(
-        "report", "--explain", f"--results={tmp_path}/made", "--study=results/why/plateau_study.py:ptb"
+        "report", "--explain", f"--results={tmp_path}/made", "--sweep=results/why/plateau_sweep.py:ptb"
     )
     assert outcome.returncode == 1 and "--model_dir" in outcome.stderr

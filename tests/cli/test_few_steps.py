@@ -15,14 +15,14 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
         file, source = re.search(r"```python\n# (\S+)\n(.*?)```", page.read(), re.DOTALL).groups()
     (tmp_path / file).write_text(source)
     arguments = [
-        f"--study={tmp_path}/{file}:mnist",
+        f"--sweep={tmp_path}/{file}:mnist",
         "--quick",
         "--only=my_nadam@60000",
         f"--model_dir={tmp_path}/runs",
         f"--results={tmp_path}/results/mnist",
         f"--results_cache={tmp_path}/ended.jsonl",
     ]
-    done = tfbigbatch("study", *arguments)
+    done = tfbigbatch("sweep", *arguments)
     assert done.returncode == 0, done.stderr
     [run] = json.loads((tmp_path / "results" / "mnist.json").read_text())["runs"]
     fields = {"name": "my_nadam", "weight_decay": 0.0, "exclude_from_weight_decay": "norm_and_bias"}
@@ -32,5 +32,5 @@ def test_an_optimizer_of_ones_own_gets_its_rows(tmp_path):
     assert trial["name"] == "my_nadam, 0.005" and trial["config"]["evaluate_on"] == "minival"
     assert (tmp_path / "results" / "mnist_trials.png").exists()
 
-    again = tfbigbatch("study", *arguments)
+    again = tfbigbatch("sweep", *arguments)
     assert again.returncode == 0 and "[1/1]" not in again.stdout and "| my_nadam |" in again.stdout

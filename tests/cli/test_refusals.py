@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.preloaded import ROOT
 
 LEGW = "--config=digits/lstm_legw"
-# Command, arguments, and a part of the message. {tmp}: a folder with a file, a study and a bad experiment.
+# Command, arguments, and a part of the message. {tmp}: a folder with a file, a sweep and a bad experiment.
 REFUSED = [
     ("train", "", "--config is missing"),
     ("train", f"{LEGW}", "--model_dir is missing"),
@@ -31,16 +31,16 @@ REFUSED = [
     ("train", "--config={tmp}/bad.py --model_dir=x", "bad.py, line 5: TypeError: wrong"),
     ("train", f"{LEGW} --model_dir=x --data_dir=/nowhere", "--data_dir=/nowhere: no such folder"),
     ("train", f"{LEGW} --model_dir={{tmp}}/file/x", "file/x cannot be written: Not a directory"),
-    ("study", "--study=mnist/stduy --model_dir=x", "--study=mnist/stduy: no such file"),
-    ("study", "--model_dir=x", "expected either --study=FILE or --config=FILE,..."),
-    ("study", "--study=few_steps/study --model_dir=x --only=Moun@640", "no such row. Did you mean 'Muon@640'"),
-    ("study", "--study=few_steps/study --model_dir=x --seeds=1", "--seeds does not go with --study"),
-    ("study", "--study={tmp}/study.py --model_dir=x --config.batch_size=8", "cannot be set for all rows"),
-    ("study", "--study={tmp}/study.py --model_dir={tmp}/x --data_dir=/nowhere", "/nowhere: no such folder"),
-    ("study", f"{LEGW} --model_dir=x --only=LEGW", "--only does not go with --config"),
-    ("study", f"{LEGW} --model_dir=x --seeds=one --sweep.batch_size=8", "--seeds=one: expected whole numbers"),
-    ("study", "--config=digits/lstm_legw,mnist/lstm_legw --model_dir=x", "the rows before are of digits_lstm"),
-    ("report", "", "expected either RUN_DIR... or --study=FILE"),
+    ("sweep", "--sweep=mnist/stduy --model_dir=x", "--sweep=mnist/stduy: no such file"),
+    ("sweep", "--model_dir=x", "expected either --sweep=FILE or --config=FILE,..."),
+    ("sweep", "--sweep=few_steps/sweep --model_dir=x --only=Moun@640", "no such row. Did you mean 'Muon@640'"),
+    ("sweep", "--sweep=few_steps/sweep --model_dir=x --seeds=1", "--seeds does not go with --sweep"),
+    ("sweep", "--sweep={tmp}/sweep.py --model_dir=x --config.batch_size=8", "cannot be set for all rows"),
+    ("sweep", "--sweep={tmp}/sweep.py --model_dir={tmp}/x --data_dir=/nowhere", "/nowhere: no such folder"),
+    ("sweep", f"{LEGW} --model_dir=x --only=LEGW", "--only does not go with --config"),
+    ("sweep", f"{LEGW} --model_dir=x --seeds=one --grid.batch_size=8", "--seeds=one: expected whole numbers"),
+    ("sweep", "--config=digits/lstm_legw,mnist/lstm_legw --model_dir=x", "the rows before are of digits_lstm"),
+    ("report", "", "expected either RUN_DIR... or --sweep=FILE"),
     ("report", "{tmp}", "holds no run directory"),
     ("report", "nowhere", "nowhere does not exist; expected a run directory"),
     ("report", "{tmp}/file", "file is a file; expected a run directory"),
@@ -80,9 +80,10 @@ def outcomes(tmp_path_factory):
     tmp = tmp_path_factory.mktemp("refused")
     (tmp / "file").write_text("text\n")
     (tmp / "bad.py").write_text("\n\n\ndef get_config():\n    raise TypeError('wrong')\n")
-    (tmp / "study.py").write_text(
-        "from tfbigbatch import experiment, studies\n\n\ndef get_study():\n    table = studies.Study('Digits')\n"
-        "    table.add('LEGW', experiment.load('digits/lstm_legw'))\n    return table\n"
+    (tmp / "sweep.py").write_text(
+        "from tfbigbatch import sweeps\nfrom tfbigbatch.config import load_config\n\n\n"
+        "def get_sweep():\n    table = sweeps.Sweep('Digits')\n"
+        "    table.add('LEGW', load_config('digits/lstm_legw'))\n    return table\n"
     )
     commands = [[name, arguments.format(tmp=tmp).split()] for name, arguments, _ in REFUSED]
     done = subprocess.run(

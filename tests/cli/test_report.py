@@ -2,12 +2,12 @@
 
 from tests.helpers import made_runs
 from tests.helpers.preloaded import tfbigbatch
-from tfbigbatch import experiment
+from tfbigbatch.config import new_config
 
 
 def test_report_writes_a_page_where_the_runs_are(tmp_path):
     for batch_size in (32, 64):
-        config = {**experiment.new("digits_lstm").to_dict(), "batch_size": batch_size}
+        config = {**new_config("digits_lstm").to_dict(), "batch_size": batch_size}
         made_runs.write(tmp_path / f"batch-{batch_size}", config, 0.9)
     outcome = tfbigbatch("report", f"{tmp_path}/batch-32", f"{tmp_path}/batch-64", "--target=0.9")
     assert outcome.returncode == 0, outcome.stderr

@@ -22,7 +22,7 @@ def test_scale_shows_a_recipe_at_other_batch_sizes():
 def test_scale_begins_at_the_batch_of_the_file(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(
-        "from tfbigbatch import experiment\n\n\ndef get_config():\n    config = experiment.new('digits_lstm')\n"
+        "from tfbigbatch.config import new_config\n\n\ndef get_config():\n    config = new_config('digits_lstm')\n"
         "    config.batch_size = 64\n    return config\n"
     )
     outcome = tfbigbatch("scale", f"--config={file}", "--config.batch_size=512")

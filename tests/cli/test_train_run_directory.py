@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.helpers import preloaded
-from tfbigbatch import experiment
-from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.config import load_config
+from tfbigbatch.run_directory.directory import RunDirectory
 
 LEGW = "--config=digits/lstm_legw"
 
@@ -14,7 +14,7 @@ LEGW = "--config=digits/lstm_legw"
 @pytest.fixture
 def directory(tmp_path):
     """Of a run that was killed at step 7 of 24, before its first checkpoint."""
-    config = experiment.load("digits/lstm_legw")
+    config = load_config("digits/lstm_legw")
     config.batch_size, config.duration = 48, "24 steps"
     files = RunDirectory(str(tmp_path / "run"))
     files.open(config.to_dict(), ["CPU:0"], {"data_dir": str(tmp_path / "gone"), "init_from": None})

@@ -10,13 +10,14 @@ import tensorflow as tf
 from tests.helpers.datasets import translation_sets
 from tests.helpers.datasets.translation_sets import write
 from tests.helpers.preloaded import tfbigbatch
-from tfbigbatch import experiment, train
+from tfbigbatch import train
 from tfbigbatch.cli.translate import Translator
+from tfbigbatch.config import new_config
 from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation.vocabulary import BEGIN, END
 from tfbigbatch.models import gnmt
-from tfbigbatch.runs import load_gnmt
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.run_directory import load_gnmt
+from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.tasks.scores import bleu
 
 pytest.importorskip("sentencepiece")
@@ -27,7 +28,7 @@ LINES = ["ba ce di fo", "", "gu " * 20 + "ha", "je ki", " \u00a0 ", "na"]
 
 
 def small_config():
-    config = experiment.new("gnmt")
+    config = new_config("gnmt")
     config.model.update({"hidden_units": 8, "embedding_units": 8, "encoder_layers": 1, "decoder_layers": 2})
     # So that random weights, and not the tokens' frequencies, decide.
     config.model.initial_scale, config.model.output_bias = 1.0, "uniform"

@@ -10,7 +10,7 @@ from tests.helpers.runs import assert_close, final_weights
 from tests.test_command_line import command, finish
 from tests.test_your_own import code_of
 from tfbigbatch.cluster.local import free_addresses
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.run_directory.metrics_log import read_rows
 
 FLAGS = [
     "--config=experiments/digits/lstm_lamb.py",

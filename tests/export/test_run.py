@@ -12,7 +12,8 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.preloaded import tfbigbatch as command
-from tfbigbatch import experiment, load_run, train
+from tfbigbatch import load_run, train
+from tfbigbatch.config import new_config
 from tfbigbatch.export import export_run
 from tfbigbatch.export.run import ABOUT
 
@@ -22,7 +23,7 @@ IMAGES = np.random.default_rng(0).integers(0, 17, (4, 8, 8)).astype(np.uint8)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("export") / "run")
-    config = experiment.new("digits_lstm")
+    config = new_config("digits_lstm")
     config.model.hidden_units = 4
     config.duration = config.checkpoint_every = config.evaluate_every = "1 steps"
     train.run(config, model_dir=folder, use_fake_data=True)

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.datasets import image_sets
-from tfbigbatch import experiment, load_run, train
+from tfbigbatch import load_run, train
+from tfbigbatch.config import new_config
 from tfbigbatch.data.finetuning import text_pairs
 from tfbigbatch.data.images.prepare import prepare
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
@@ -16,7 +17,7 @@ from tfbigbatch.export import export_run
 
 
 def short(task, **fields):
-    config = experiment.new(task, **fields)
+    config = new_config(task, **fields)
     config.duration = config.checkpoint_every = config.evaluate_every = "1 steps"
     config.batch_size = config.schedule.batch_size = config.evaluation_batch_size = 4
     return config

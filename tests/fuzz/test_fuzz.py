@@ -31,9 +31,12 @@ from tests.helpers import made_checks, made_runs
 from tests.helpers.datasets import bert_sets, image_sets, made_images, made_squad, made_vocabulary, translation_sets
 from tests.helpers.networks_in_numpy import made_arrays
 from tests.models import test_bert_checkpoints as bert_files
-from tfbigbatch import experiment, studies, train
+from tfbigbatch import sweeps, train
 from tfbigbatch.callbacks import snapshots
 from tfbigbatch.cli import tpu_check
+from tfbigbatch.config import load_config, new_config, override
+from tfbigbatch.config.overrides import flat
+from tfbigbatch.config.recipe import check_fields
 from tfbigbatch.data import tokenizer as wordpieces
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import existing as existing_bert
@@ -53,15 +56,13 @@ from tfbigbatch.data.translation import vocabulary as pieces
 from tfbigbatch.data.translation.dataset import TranslationRecords
 from tfbigbatch.data.translation.prepare import Options as TranslationOptions
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.overrides import flat
-from tfbigbatch.experiment.recipe import check_fields
 from tfbigbatch.models import bert_checkpoints
 from tfbigbatch.optimizers import keras3
 from tfbigbatch.reports import html, losses
 from tfbigbatch.reports.report import Report
-from tfbigbatch.runs import goodput, initial_weights, metrics_log, stored_run
-from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.studies.results_cache import ResultsCache
+from tfbigbatch.run_directory import goodput, initial_weights, metrics_log, stored_run
+from tfbigbatch.run_directory.directory import RunDirectory
+from tfbigbatch.sweeps.results_cache import ResultsCache
 from tfbigbatch.tasks.scores import squad as squad_scores
 from tfbigbatch.training.checkpoints import Checkpoints
 from tfbigbatch.training.log_rows import MetricsLog
@@ -81,7 +82,7 @@ def make_run(folder):
     """A run directory that measured, was extended and rolled back, as reports and a resumed run read it."""
     noise = {f"noise_scale/{name}": 40.0 for name in ("critical_batch_size", "low", "high")}
     scalars = {"loss": 2.0, "learning_rate": 0.1, "trust_ratio/dense/kernel": 0.5, **noise}
-    config = experiment.new("digits_lstm").to_dict()
+    config = new_config("digits_lstm").to_dict()
     made_runs.write(folder, config, 0.9, train=dict.fromkeys((5, 10, 20), scalars))
     spent = {"fraction": 0.8, "wall": 5.0, **dict.fromkeys(goodput.PARTS, 0.5), "starts": 2, "repeated_steps": 3}
     status = {"goodput": {**spent, "step": 20, "time": 1.0}, "best": {"metric": "accuracy", "value": 0.9, "step": 20}}
@@ -119,18 +120,18 @@ def make_rollbacks(folder):
 
 
 def read_rollbacks(folder, choices):
-    found = Rollbacks(str(folder), experiment.new("digits_lstm"))
+    found = Rollbacks(str(folder), new_config("digits_lstm"))
     assert found.skipped >= 0 and 0.0 < found.rate_factor <= 1.0 and found.lines() is not None
 
 
 def make_results_cache(folder):
-    made_runs.write(folder / "run", experiment.new("digits_lstm").to_dict(), 0.9)
+    made_runs.write(folder / "run", new_config("digits_lstm").to_dict(), 0.9)
     ResultsCache(str(folder / "ended.jsonl")).keep([str(folder / "run")])
     shutil.rmtree(folder / "run")
 
 
 def read_results_cache(folder, choices):
-    config = experiment.new("digits_lstm").to_dict()
+    config = new_config("digits_lstm").to_dict()
     ResultsCache(str(folder / "ended.jsonl")).restore(str(folder / "restored"), config)
 
 
@@ -186,7 +187,7 @@ def init_from_checkpoint(folder, choices):
 
 
 def make_whole_run(folder):
-    config = experiment.new("digits_lstm")
+    config = new_config("digits_lstm")
     config.model.hidden_units = 2
     config.duration = config.evaluate_every = "2 steps"
     train.run(config, model_dir=str(folder), use_fake_data=True)
@@ -544,15 +545,16 @@ def read_squad_predictions(folder, choices):
     assert 0.0 <= scores["f1"] <= 100.0 and scores["total"] == 3
 
 
-# ---- Experiments and studies -----------------------------------------------------------------------
+# ---- Experiments and sweeps -----------------------------------------------------------------------
 
-STUDY = """
-from tfbigbatch import experiment, studies
+SWEEP = """
+from tfbigbatch import sweeps
+from tfbigbatch.config import load_config, new_config, override
 
 
-def get_study():
-    made = studies.Study('Digits')
-    made.add('a', experiment.new('digits_lstm'), seeds=(0, 1))
+def get_sweep():
+    made = sweeps.Sweep('Digits')
+    made.add('a', new_config('digits_lstm'), seeds=(0, 1))
     return made
 """
 
@@ -561,14 +563,14 @@ def make_experiments(folder):
     """Damaged files are executed: what these import is the package, and what they do is to set fields."""
     for name in ("lstm_small_batch.py", "lstm_legw.py"):
         shutil.copy(os.path.join(EXPERIMENTS, name), folder)
-    (folder / "study.py").write_text(STUDY)
+    (folder / "sweep.py").write_text(SWEEP)
 
 
 def load_experiments(folder, choices):
     # A module is known by its path.
     folder = folder.rename(folder.parent / f"experiments_{choices.random()}")
-    experiment.load(str(folder / "lstm_legw.py"))
-    studies.load(str(folder / "study.py"))
+    load_config(str(folder / "lstm_legw.py"))
+    sweeps.load(str(folder / "sweep.py"))
 
 
 def write_json(path, content):
@@ -647,7 +649,7 @@ READERS = {
     "SQuAD and RACE": Reader(make_questions, read_questions),
     "RACE's archive": Reader(make_race_archive, lambda folder, _: race.read(str(folder), "dev"), outcomes=("refused",)),
     "predictions of SQuAD": Reader(make_squad_predictions, read_squad_predictions, outcomes=ANY),
-    "experiments and studies": Reader(make_experiments, load_experiments, "[!_]*[yw].py", cases=100),
+    "experiments and sweeps": Reader(make_experiments, load_experiments, "[!_]*[yw].py", cases=100),
 }
 
 
@@ -762,11 +764,11 @@ def test_odd_values_of_fields(tmp_path):
     """What the trainer does with fields before it touches a device or a folder."""
 
     def case(choices):
-        config = experiment.new("digits_lstm")
+        config = new_config("digits_lstm")
         # A very large network is not refused: it runs out of memory.
         names = [name for name in flat(config.to_dict()) if not name.endswith("hidden_units")]
         for _ in range(choices.randint(1, 3)):
-            experiment.override(config, [f"{choices.choice(names)}={choices.choice(TEXTS)}"])
+            override(config, [f"{choices.choice(names)}={choices.choice(TEXTS)}"])
         check_fields(config)
         Rollbacks(str(tmp_path), config).slowed(config)
         for phase in phases_of(config, lambda fields: Data(), replicas=2):

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from tests.helpers.repository import ROOT
-from tfbigbatch import experiment
+from tfbigbatch.config import load_config
 
 sys.path += [os.path.join(ROOT, "benchmarks"), os.path.join(ROOT, "benchmarks", "few_steps_jax")]
 import mnist
@@ -20,7 +20,7 @@ import ptb
 
 
 def config_of(name, batch_size, duration, rate):
-    config = experiment.load(name)
+    config = load_config(name)
     config.batch_size = config.schedule.batch_size = batch_size
     config.duration, config.schedule.learning_rate = duration, rate
     config.schedule.warmup_epochs, config.schedule.decay, config.schedule.start = 0.0, "linear", "0 epochs"

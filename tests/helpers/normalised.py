@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
+from tfbigbatch.config import new_config
 
 
 def network():
@@ -22,7 +23,7 @@ tasks.define("normalised", network=network, data=data, loss="mse", metrics=["mae
 
 
 def get_config():
-    config = experiment.new("normalised")
+    config = new_config("normalised")
     config.batch_size, config.duration, config.optimizer = 64, "600 steps", {"name": "lamb"}
     config.schedule.learning_rate, config.schedule.warmup_epochs = 0.01, 0.0
     config.log_every, config.checkpoint_every, config.evaluate_every = "5 steps", "50 steps", "200 steps"

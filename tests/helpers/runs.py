@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch import train
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.run_directory.metrics_log import read_rows
 
 
 def files_of(directory):

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from tests.helpers import made_runs
-from tfbigbatch import experiment
+from tfbigbatch.config import new_config
 from tfbigbatch.reports import collect
-from tfbigbatch.studies.study import Entry
+from tfbigbatch.sweeps.sweep import Entry
 
 
 def config(**fields):
@@ -47,7 +47,7 @@ def test_one_run_twice_and_two_tasks_are_refused(tmp_path):
 
 
 def test_entries_are_read_where_they_lie(tmp_path):
-    entry = Entry("LEGW", experiment.new("digits_lstm"), (3, 4), "legw/batch-32", "at 32")
+    entry = Entry("LEGW", new_config("digits_lstm"), (3, 4), "legw/batch-32", "at 32")
     made_runs.write(entry.directory(str(tmp_path), 3), entry.config_at(3).to_dict(), 0.9)
     (row,) = collect.of_entries([entry], str(tmp_path))
     assert [run.state for run in row.runs] == ["done", "not started"] and row.config["seed"] == 3

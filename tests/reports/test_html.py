@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.helpers import made_runs
-from tfbigbatch import experiment
+from tfbigbatch.config import new_config
 from tfbigbatch.reports import html
 from tfbigbatch.reports.html import Section, render, write_page
 from tfbigbatch.reports.report import Report
@@ -43,7 +43,7 @@ def test_names_are_escaped_and_pictures_are_within_the_page(tmp_path):
 
 
 def config(**fields):
-    made = experiment.new("digits_lstm").to_dict()
+    made = new_config("digits_lstm").to_dict()
     return {**made, **fields}
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from tests.helpers import made_runs
-from tfbigbatch import experiment, train
+from tfbigbatch import train
+from tfbigbatch.config import make_quick, new_config
 from tfbigbatch.reports import collect, losses
 from tfbigbatch.reports.measured_run import measure, training_loss
-from tfbigbatch.runs.load import load_run
+from tfbigbatch.run_directory.load import load_run
 
 
 def measured(directory, **options):
@@ -44,8 +45,8 @@ def test_the_fit_is_the_cross_entropy_of_the_weights(tmp_path, quick_config):
 )
 def test_runs_on_tokens_are_measured(task, nats, tmp_path):
     model = "bert_tiny" if task == "bert_pretraining" else None
-    config = experiment.new(task, model=model)
-    experiment.quick(config)
+    config = new_config(task, model=model)
+    make_quick(config)
     config.schedule.learning_rate = 1e-6
     directory = str(tmp_path / "run")
     status = train.run(config, model_dir=directory, use_fake_data=True)
@@ -59,6 +60,6 @@ def test_runs_on_tokens_are_measured(task, nats, tmp_path):
 def test_what_has_no_checkpoint_is_named(tmp_path):
     with pytest.raises(ValueError, match="holds no run"):
         training_loss(str(tmp_path))
-    made_runs.write(str(tmp_path / "cached"), experiment.new("digits_lstm").to_dict(), 0.9)
+    made_runs.write(str(tmp_path / "cached"), new_config("digits_lstm").to_dict(), 0.9)
     with pytest.raises(ValueError, match="holds no checkpoint"):
         training_loss(str(tmp_path / "cached"))

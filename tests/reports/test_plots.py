@@ -7,8 +7,8 @@ from tests.helpers import made_runs
 from tfbigbatch.reports import figure_style, plots
 from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.table import summarise
-from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.metrics_log import Scalars
+from tfbigbatch.run_directory.metric import Metric
+from tfbigbatch.run_directory.metrics_log import Scalars
 
 ACCURACY, PERPLEXITY = Metric("accuracy"), Metric("perplexity", higher_is_better=False)
 

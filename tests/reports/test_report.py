@@ -3,15 +3,16 @@ import json
 import pytest
 
 from tests.helpers import made_runs
-from tfbigbatch import experiment, studies
+from tfbigbatch import sweeps
+from tfbigbatch.config import new_config
 from tfbigbatch.reports.report import Report
 
 
 @pytest.fixture
-def made_study(tmp_path):
-    """A study under way: a baseline, a method at two batches, one that collapsed, one running, one not begun."""
-    made = studies.Study("Digits", baseline="baseline", target=0.9)
-    config = experiment.new("digits_lstm")
+def made_sweep(tmp_path):
+    """A sweep under way: a baseline, a method at two batches, one that collapsed, one running, one not begun."""
+    made = sweeps.Sweep("Digits", baseline="baseline", target=0.9)
+    config = new_config("digits_lstm")
     made.add("baseline", config, seeds=(0, 1))
     for batch_size in (512, 1024):
         config.batch_size = batch_size
@@ -28,8 +29,8 @@ def made_study(tmp_path):
     return made
 
 
-def test_results_hold_all_rows_and_no_path_and_every_plot_is_drawn(made_study, tmp_path):
-    report = Report.of_study(made_study, str(tmp_path))
+def test_results_hold_all_rows_and_no_path_and_every_plot_is_drawn(made_sweep, tmp_path):
+    report = Report.of_sweep(made_sweep, str(tmp_path))
     path = tmp_path / "results.json"
     report.write_results(str(path))
     stored = json.loads(path.read_text())

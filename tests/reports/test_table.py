@@ -6,7 +6,7 @@ from tests.helpers import made_runs
 from tfbigbatch.reports import collect
 from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.table import results_table, summarise
-from tfbigbatch.runs.metric import Metric
+from tfbigbatch.run_directory.metric import Metric
 
 ACCURACY = Metric("accuracy")
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
+from tfbigbatch.config import make_quick, new_config
 from tfbigbatch.data import tokenizer
 from tfbigbatch.tasks.losses import smoothed_nats
 from tfbigbatch.tasks.output_bias import ConstantLoss, OutputBias
@@ -16,8 +17,8 @@ COUNTS = np.array([6, 0, 2])
 
 
 def task_of(name, **fields):
-    config = experiment.new(name, model="bert_tiny" if name == "bert_pretraining" else None)
-    experiment.quick(config)
+    config = new_config(name, model="bert_tiny" if name == "bert_pretraining" else None)
+    make_quick(config)
     model = {**config.model.to_dict(), **fields}
     return tasks.get(name)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
 

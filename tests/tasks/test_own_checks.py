@@ -6,9 +6,10 @@ import pytest
 import tensorflow as tf
 
 from tests.tasks.test_ready_made import made
-from tfbigbatch import experiment, tasks, train
+from tfbigbatch import tasks, train
+from tfbigbatch.config import new_config
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs.load import load_run
+from tfbigbatch.run_directory.load import load_run
 from tfbigbatch.tasks import own_checks
 
 FEATURES = np.zeros([90, 2], np.float32)
@@ -112,7 +113,7 @@ def test_a_metric_that_is_wrong_under_a_mask_is_that_of_the_examples(tmp_path, r
         loss="categorical_crossentropy",
         metrics=["accuracy", Rows(), f1("micro", "f1_micro"), f1("macro", "f1_macro")],
     )
-    config = experiment.new("padded")
+    config = new_config("padded")
     config.batch_size, config.duration, config.simulated_replicas = 40, "2 steps", replicas
     # Of four replicas two have no example at all.
     config.evaluation_batch_size, config.optimizer = 100, {"name": "lamb"}

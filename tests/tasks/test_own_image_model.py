@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch import experiment, models, tasks, train
+from tfbigbatch import models, tasks, train
+from tfbigbatch.config import load_config, make_quick
 from tfbigbatch.models import image_models
 
 FILE = """
-from tfbigbatch import experiment, models
+from tfbigbatch import models
+from tfbigbatch.config import new_config
 
 def tiny(image_size, classes, width=4):
     import keras
@@ -20,7 +22,7 @@ def tiny(image_size, classes, width=4):
 models.register_image_model("tiny", tiny)
 
 def get_config():
-    return experiment.new("image_classification", model="tiny")
+    return new_config("image_classification", model="tiny")
 """
 
 
@@ -32,7 +34,7 @@ def file(tmp_path):
 
 
 def test_its_arguments_are_fields_of_the_config(file):
-    config = experiment.load(file)
+    config = load_config(file)
     assert config.model.width == 4 and config.model.name == "tiny" and config.model.image_size == 224
     assert "tiny" in image_models.NAMES and "tiny" in tasks.get("image_classification").models
     network = image_models.build("tiny", image_size=32, classes=5, width=3)
@@ -41,8 +43,8 @@ def test_its_arguments_are_fields_of_the_config(file):
 
 @pytest.mark.slow
 def test_it_trains(file, tmp_path):
-    config = experiment.load(file)
-    experiment.quick(config)
+    config = load_config(file)
+    make_quick(config)
     done = train.run_on_made_up_data(config, model_dir=str(tmp_path / "run"))
     assert done["status"] == "done" and done["step"] == 8
     assert tf.io.gfile.exists(str(tmp_path / "run" / "experiment.py"))

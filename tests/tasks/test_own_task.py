@@ -6,12 +6,13 @@ import re
 import pytest
 
 from tests.helpers import preloaded
-from tfbigbatch import experiment, tasks, train
-from tfbigbatch.experiment.files import SHIPPED
+from tfbigbatch import tasks, train
+from tfbigbatch.config import load_config
+from tfbigbatch.config.files import SHIPPED
 from tfbigbatch.reports.measured_run import training_loss
 from tfbigbatch.reports.report import Report
-from tfbigbatch.studies.series import run_series
-from tfbigbatch.studies.study import Entry
+from tfbigbatch.sweeps.series import run_series
+from tfbigbatch.sweeps.sweep import Entry
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.tasks.image_classification import DigitsLSTM
 from tfbigbatch.tpu import step
@@ -30,7 +31,7 @@ def file(tmp_path):
 
 @pytest.mark.slow
 def test_it_is_trained_resumed_reported_and_measured(tmp_path, file):
-    config = experiment.load(file)
+    config = load_config(file)
     config.checkpoint_every = "6 steps"
     assert config.model.units == 16 and config.evaluate_on == "test" and "parity" in tasks.names()
     runs = str(tmp_path / "runs")
@@ -65,8 +66,8 @@ def test_it_is_trained_resumed_reported_and_measured(tmp_path, file):
 
 
 @pytest.mark.slow
-def test_the_processes_of_a_study_know_it(tmp_path, file):
-    config = experiment.load(file)
+def test_the_processes_of_a_sweep_know_it(tmp_path, file):
+    config = load_config(file)
     config.duration = "2 steps"
     entries = [Entry("parity", config, (0,), "parity")]
     run_series(entries, model_dir=str(tmp_path), run=train.run, files=[file], processes=2)
@@ -74,7 +75,7 @@ def test_the_processes_of_a_study_know_it(tmp_path, file):
 
 
 def test_its_step_is_traced_for_a_tpu(tmp_path, file):
-    traced = step.trace(experiment.load(file), 2, data_dir=str(tmp_path))
+    traced = step.trace(load_config(file), 2, data_dir=str(tmp_path))
     assert traced.inputs[0].shape == (32, 4)
 
 

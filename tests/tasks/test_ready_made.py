@@ -7,7 +7,8 @@ import tensorflow as tf
 import tf_keras
 
 from tests.conftest import mirrored
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
+from tfbigbatch.config import new_config
 from tfbigbatch.tasks import compile_arguments
 
 FEATURES, TARGETS = np.arange(60.0).reshape(20, 3), np.arange(20.0)
@@ -26,7 +27,7 @@ def classifier(input_shape, classes):
 def made(use_fake_data=False, data_dir=None, **options):
     """The task of a definition, at its defaults."""
     tasks.define("mine", **{"network": linear, "data": (FEATURES, TARGETS), "loss": "mse", **options})
-    config = experiment.new("mine")
+    config = new_config("mine")
     return tasks.get("mine")(
         model=config.model.to_dict(), data=config.data.to_dict(), data_dir=data_dir, use_fake_data=use_fake_data
     )
@@ -56,7 +57,7 @@ def test_arguments_with_defaults_are_fields_and_the_loss_is_the_first_metric():
         return {"train": (FEATURES, TARGETS + noise), "validation": (FEATURES, TARGETS)}
 
     task = made(data=data)
-    config = experiment.new("mine")
+    config = new_config("mine")
     assert config.model.to_dict() == {"width": 2} and config.data.to_dict() == {"noise": 0.5}
     assert type(task).target == "mse" and not type(task).higher_is_better
     assert len(task.train) == 20 and task.network().layers[0].kernel.shape == (3, 2)

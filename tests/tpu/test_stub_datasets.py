@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
+from tfbigbatch.config import load_config
 from tfbigbatch.data.translation import vocabulary as translation_vocabulary
 from tfbigbatch.tpu import stub_datasets
 
@@ -11,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 def task_of(path, folder):
     """The task of an experiment on data of the public set's sizes."""
-    config = experiment.load(os.path.join(ROOT, path))
+    config = load_config(os.path.join(ROOT, path))
     data = stub_datasets.write(config, str(folder))
     return tasks.get(config.task)(model=config.model.to_dict(), data=config.data.to_dict(), **data)
 

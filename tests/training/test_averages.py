@@ -11,8 +11,8 @@ from tests.helpers.runs import stopping, values_of
 from tfbigbatch import tasks, train
 from tfbigbatch.errors import Preempted
 from tfbigbatch.export import export_run
-from tfbigbatch.runs import weights
-from tfbigbatch.runs.load import load_run
+from tfbigbatch.run_directory import weights
+from tfbigbatch.run_directory.load import load_run
 
 MOMENTUM = 0.75
 AVERAGED = {"use_ema": True, "ema_momentum": MOMENTUM}

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.runs import assert_same_bits, files_of, final_weights, killing, resumes
 from tfbigbatch import train
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.run_directory.metrics_log import read_rows
 
 SHORT = {"duration": "8 steps", "evaluate_every": "8 steps", "checkpoint_every": "8 steps"}
 

@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from tfbigbatch import experiment, tasks, train
-from tfbigbatch.runs.load import load_run
+from tfbigbatch import tasks, train
+from tfbigbatch.config import new_config
+from tfbigbatch.run_directory.load import load_run
 
 DRAW = np.random.default_rng(0)
 X = (3 * DRAW.normal(size=(240, 6)) + 2).astype("float32")
@@ -20,7 +21,7 @@ def normalised():
 
 def config_of(network=normalised, **fields):
     tasks.define("few_steps", network=network, data={"train": (X, Y), "validation": (X, Y)})
-    config = experiment.new("few_steps")
+    config = new_config("few_steps")
     config.batch_size, config.accumulation_steps, config.duration = 48, 2, "10 steps"
     config.schedule.learning_rate, config.optimizer = 0.02, {"name": "lamb", "use_ema": True, "ema_momentum": 0.5}
     for name, value in fields.items():

@@ -6,8 +6,9 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.runs import curve, final_weights, resumes
-from tfbigbatch import experiment, train
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch import train
+from tfbigbatch.config import new_config
+from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.training.instruments import check_instruments, optimizer_fields
 
 ALL = {
@@ -66,14 +67,14 @@ def test_stopped_and_resumed_they_see_the_same(tmp_path, quick_config):
     ],
 )
 def test_what_cannot_be_measured_is_refused(fields, carries_state, message):
-    config = experiment.new("digits_lstm")
+    config = new_config("digits_lstm")
     config.instruments.update(fields)
     with pytest.raises(ValueError, match=message):
         check_instruments(config, carries_state, replicas=1)
 
 
 def test_trust_ratios_are_kept_where_they_are_read():
-    config = experiment.new("digits_lstm")
+    config = new_config("digits_lstm")
     config.optimizer = {"name": "lamb"}
     assert optimizer_fields(config) == {"name": "lamb"}
     config.instruments.layers.enabled = True

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.runs import values_of
 from tfbigbatch import train
-from tfbigbatch.runs import checkpoint_files
+from tfbigbatch.run_directory import checkpoint_files
 from tfbigbatch.training import setup
 
 ACCURACY = {4: 0.5, 8: 0.7, 12: 0.6, 16: 0.9, 20: 0.8, 24: 0.9}

@@ -11,7 +11,8 @@ import pytest
 from tests.conftest import reduce_on_one_device
 from tests.helpers.repository import ROOT
 from tests.helpers.runs import assert_same_bits, curve, final_weights, killing, stopping
-from tfbigbatch import experiment, train
+from tfbigbatch import train
+from tfbigbatch.config import load_config
 from tfbigbatch.errors import Preempted
 
 # Batch normalisation and dropout are the network's.
@@ -24,7 +25,7 @@ EVERYTHING = {
 
 
 def config_of(**fields):
-    config = experiment.load(os.path.join(ROOT, "tests/helpers/normalised.py"))
+    config = load_config(os.path.join(ROOT, "tests/helpers/normalised.py"))
     intervals = {"log_every": "3 steps", "evaluate_every": "5 steps", "checkpoint_every": "4 steps"}
     for name, value in {"simulated_replicas": 2, **intervals, **fields}.items():
         config[name] = value

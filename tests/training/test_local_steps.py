@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.conftest import mirrored
 from tests.helpers.runs import final_weights
 from tfbigbatch import train
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.run_directory.metrics_log import read_rows
 
 REPLICAS = 2
 

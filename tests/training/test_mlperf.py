@@ -3,8 +3,9 @@ import logging
 
 import pytest
 
-from tfbigbatch import experiment, tasks, train
-from tfbigbatch.experiment.recipe import tuned_recipe
+from tfbigbatch import tasks, train
+from tfbigbatch.config import load_config, new_config
+from tfbigbatch.config.recipe import tuned_recipe
 from tfbigbatch.training import mlperf
 
 pytest.importorskip("mlperf_logging")
@@ -12,7 +13,7 @@ pytest.importorskip("mlperf_logging")
 
 def small_run(tmp_path, *, stop_at_target=0.759, **arguments):
     """A small ResNet on made-up pictures, logged; returns (result, the log's path)."""
-    config = experiment.new("image_classification", model="resnet")
+    config = new_config("image_classification", model="resnet")
     config.model.image_size, config.model.blocks, config.model.width = 16, (1,), 8
     config.batch_size = config.schedule.batch_size = config.evaluation_batch_size = 16
     config.duration = "40 epochs"
@@ -81,7 +82,7 @@ OF_GNMT = {
 )
 def test_a_log_is_accepted_by_the_checker(tmp_path, caplog, file, ruleset, every, values, expected):
     pytest.importorskip("sentencepiece")
-    config = experiment.load(file)
+    config = load_config(file)
     mlperf.check(config)
     model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())}
     task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
@@ -116,7 +117,7 @@ RESNET = "imagenet/resnet50_lars:32k"
     ],
 )
 def test_a_run_by_other_rules_is_refused_before_it_begins(tmp_path, file, field, value, said):
-    config = experiment.load(file)
+    config = load_config(file)
     holder, _, name = field.rpartition(".")
     (config[holder] if holder else config)[name] = value
     with pytest.raises(ValueError, match=said):

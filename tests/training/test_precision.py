@@ -3,9 +3,9 @@ import json
 import pytest
 import tensorflow as tf
 
-from tfbigbatch import experiment
-from tfbigbatch.experiment.recipe import check_fields
-from tfbigbatch.runs import load
+from tfbigbatch.config import load_config, make_quick
+from tfbigbatch.config.recipe import check_fields
+from tfbigbatch.run_directory import load
 from tfbigbatch.train import run
 from tfbigbatch.training import precision
 
@@ -57,8 +57,8 @@ def test_all_gpus_must_have_it(monkeypatch, capabilities, expected):
 
 
 def digits(value):
-    config = experiment.load("digits/lstm_small_batch")
-    experiment.quick(config)
+    config = load_config("digits/lstm_small_batch")
+    make_quick(config)
     config.mixed_precision = value
     check_fields(config)
     return config

@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from tests.conftest import replicated
 from tests.helpers.runs import assert_close, curve, resumes
-from tfbigbatch import experiment, tasks, train
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch import tasks, train
+from tfbigbatch.config import load_config, make_quick
+from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.training import phases as run_phases
 
 DOUBLING = {"ramp__name": "doubling", "ramp__to": 192, "ramp__over": "1 epochs", "duration": "2 epochs"}
@@ -87,8 +88,8 @@ def test_larger_passes_give_the_steps_of_accumulated_ones(tmp_path, quick_config
 
 @pytest.mark.slow
 def test_streams_grow_with_an_epoch_and_resume(tmp_path):
-    config = experiment.load("ptb/small")
-    experiment.quick(config)
+    config = load_config("ptb/small")
+    make_quick(config)
     config.duration, config.ramp.name = "3 epochs", "growth"
     config.evaluate_every = config.checkpoint_every = "1 epochs"
     config.ramp.growth = (("1 epochs", 2 * config.batch_size), ("2 epochs", 4 * config.batch_size))

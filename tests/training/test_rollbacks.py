@@ -1,11 +1,11 @@
 import pytest
 
-from tfbigbatch import experiment
+from tfbigbatch.config import new_config
 from tfbigbatch.training.rollbacks import Rollbacks
 
 
 def config(**fields):
-    made = experiment.new("digits_lstm")
+    made = new_config("digits_lstm")
     made.divergence.update(fields)
     return made
 

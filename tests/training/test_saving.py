@@ -5,8 +5,9 @@ import types
 import pytest
 
 from tests.helpers.runs import assert_same_bits, curve, killing
-from tfbigbatch import experiment, train
-from tfbigbatch.experiment.fields import interval, seconds_between_saves
+from tfbigbatch import train
+from tfbigbatch.config import new_config
+from tfbigbatch.config.fields import interval, seconds_between_saves
 from tfbigbatch.training import loop
 from tfbigbatch.training.checkpoints import Checkpoints
 
@@ -62,7 +63,7 @@ def test_a_run_that_saves_by_time_resumes_to_the_same_bits_and_rows(tmp_path, qu
     [("5 minutes", 300.0), ("1.5 Hours", 5400.0), (".5 second", 0.5), ("3 epochs", None), ("100 steps", None)],
 )
 def test_times_are_told_from_durations_in_steps(text, seconds):
-    config = experiment.new("digits_lstm")
+    config = new_config("digits_lstm")
     config.checkpoint_every = text
     assert seconds_between_saves(config) == seconds
     assert interval(config, "checkpoint_every") == (text if seconds is None else "0 steps")

@@ -3,7 +3,7 @@
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tfbigbatch import train
-from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.utils.startup import StartTimings
 
 

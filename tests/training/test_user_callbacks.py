@@ -8,10 +8,11 @@ import pytest
 import tf_keras
 
 from tests.helpers.runs import stopping
-from tfbigbatch import experiment, tasks, train
+from tfbigbatch import tasks, train
+from tfbigbatch.config import load_config, new_config
+from tfbigbatch.config.files import callbacks_of
 from tfbigbatch.errors import Preempted
-from tfbigbatch.experiment.files import callbacks_of
-from tfbigbatch.runs.metrics_log import read_rows
+from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.training.user_callbacks import in_this_process
 
 FEATURES = np.random.default_rng(0).normal(size=[96, 3]).astype("float32")
@@ -25,7 +26,7 @@ def config():
         return keras.Sequential([keras.layers.Dense(1)])
 
     tasks.define("line", network=network, data=(FEATURES, FEATURES.sum(1)), loss="mse", metrics=["mae"])
-    made = experiment.new("line")
+    made = new_config("line")
     made.update({"batch_size": 8, "duration": "24 steps", "evaluate_every": "6 steps", "checkpoint_every": "12 steps"})
     made.update({"log_every": "4 steps", "keep_best": False})
     return made
@@ -121,17 +122,17 @@ def test_a_callback_sees_the_runs_network_and_optimizer(tmp_path, config, keras_
 def test_the_file_of_an_experiment_lists_them(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(
-        "from tfbigbatch import experiment\n"
-        "def get_config():\n    return experiment.new('digits_lstm')\n"
+        "from tfbigbatch.config import new_config\n"
+        "def get_config():\n    return new_config('digits_lstm')\n"
         "def get_callbacks(config, model_dir):\n    return [config.batch_size, model_dir]\n"
     )
-    config = experiment.load(str(path))
+    config = load_config(str(path))
     assert callbacks_of(config, "runs/a") == [32, "runs/a"]
     path.write_text(path.read_text().replace("[config.batch_size, model_dir]", "config.batch_size"))
-    config = experiment.load(str(path))
+    config = load_config(str(path))
     with pytest.raises(ValueError, match="mine.py: TypeError: .int. object is not iterable"):
         callbacks_of(config, "runs/a")
-    assert callbacks_of(experiment.load("digits/lstm_legw"), "runs/a") == []
+    assert callbacks_of(load_config("digits/lstm_legw"), "runs/a") == []
 
 
 def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path, config):

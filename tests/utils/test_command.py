@@ -11,7 +11,7 @@ from tfbigbatch.utils import command
 
 @pytest.fixture
 def with_flags():
-    missing = [name for name in ("config.FIELD", "sweep.FIELD", "config") if name not in flags.FLAGS]
+    missing = [name for name in ("config.FIELD", "grid.FIELD", "config") if name not in flags.FLAGS]
     for name in missing:
         flags.DEFINE_multi_string(name, [], "")
     yield
@@ -20,10 +20,10 @@ def with_flags():
 
 
 def test_fields_are_values_of_one_flag(with_flags):
-    given = ["program", "--config.a=1", "--config.b.c=b=c, d", "--sweep.f=1,2", "--", "--config.g=3"]
+    given = ["program", "--config.a=1", "--config.b.c=b=c, d", "--grid.f=1,2", "--", "--config.g=3"]
     assert command.parse(given) == ["program", "--config.g=3"]
     assert flags.FLAGS["config.FIELD"].value == ["a=1", "b.c=b=c, d"]
-    assert flags.FLAGS["sweep.FIELD"].value == ["f=1,2"]
+    assert flags.FLAGS["grid.FIELD"].value == ["f=1,2"]
 
 
 def test_a_tilde_in_a_flag_or_an_argument_is_the_home_folder(tmp_path):

@@ -2,7 +2,8 @@ import pathlib
 
 import pytest
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
+from tfbigbatch.config import load_config
 from tfbigbatch.models import bert_checkpoints
 from tfbigbatch.tasks import bert_finetuning
 from tfbigbatch.utils.home import expanded, expanded_texts
@@ -27,7 +28,7 @@ def test_in_the_fields_of_a_config_too():
     with pytest.raises(ValueError, match="/home/me/bert: no such checkpoint"):
         bert_checkpoints.read("~/bert")
     with pytest.raises(ValueError, match="config=/home/me/mine.py: no such file"):
-        experiment.load("~/mine.py")
+        load_config("~/mine.py")
     seen = []
 
     def read(folder="~/images"):

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch.cli import experiment_flags
-from tfbigbatch.experiment.recipe import check_fields
+from tfbigbatch.config.recipe import check_fields
 from tfbigbatch.reports.report import make_folder
-from tfbigbatch.runs import stored_run
+from tfbigbatch.run_directory import stored_run
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import write_json, write_text
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
         path = os.path.join(options.output, "advice")
         make_folder(path)
     # Imported late: TensorFlow takes seconds.
-    from tfbigbatch.advice.experiment import advise_experiment
+    from tfbigbatch.tuning.experiment import advise_experiment
 
     fields = [f"--config.{each}" for each in experiment_flags.overrides(options)]
     given = {name: options[name].value for name in ("config", "data_dir", "init_from")}

@@ -22,18 +22,19 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment, train
+from tfbigbatch import train
+from tfbigbatch.config import execute
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import critical_batch_report as report
 from tfbigbatch.reports.figure_style import check_matplotlib
 from tfbigbatch.reports.losses import cross_entropy_of, read_lines, write_lines
 from tfbigbatch.reports.report import make_folder
-from tfbigbatch.runs.run_directory import DONE, RunDirectory
+from tfbigbatch.run_directory.directory import DONE, RunDirectory
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES, BatchRamp
 from tfbigbatch.scaling.recipe import Recipe
-from tfbigbatch.studies import branches, series
-from tfbigbatch.studies.branches import BranchedRun, BranchPoint
-from tfbigbatch.studies.study import ENDED
+from tfbigbatch.sweeps import branches, series
+from tfbigbatch.sweeps.branches import BranchedRun, BranchPoint
+from tfbigbatch.sweeps.sweep import ENDED
 from tfbigbatch.training.options import RunOptions, check
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import write_text
@@ -60,7 +61,7 @@ def define_flags() -> None:
 def main(folders: Sequence[str]) -> None:
     options = flags.FLAGS
     for file in options.register:
-        experiment.execute(file)
+        execute(file)
     if len(folders) > 1:
         raise InputError(f"expected one RUN_DIR; got {', '.join(folders)}.")
     if not math.isfinite(options.tolerance) or options.tolerance <= 0:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import ml_collections
 from absl import flags
 
-from tfbigbatch import experiment
+from tfbigbatch.config import load_config, make_quick, override
 from tfbigbatch.errors import InputError
 
 
@@ -48,10 +48,10 @@ def load(
             "--config is missing: give an experiment file, such as experiments/digits/lstm_legw.py, or the name of one "
             "that the package ships, such as digits/lstm_legw."
         )
-    config, given = experiment.load(name), overrides(options)
-    said = experiment.override(config, given)
+    config, given = load_config(name), overrides(options)
+    said = override(config, given)
     if "quick" in options and options.quick:
-        said += experiment.quick(config, data_dir=options.data_dir, keep=[text.partition("=")[0] for text in given])
+        said += make_quick(config, data_dir=options.data_dir, keep=[text.partition("=")[0] for text in given])
     for line in said:
         say(line)
     return config

@@ -10,8 +10,8 @@ from tfbigbatch.reports import loss_report, losses
 from tfbigbatch.reports.figure_style import check_matplotlib
 from tfbigbatch.reports.losses import FREQUENCY, RunLoss
 from tfbigbatch.reports.report import Report
-from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.runs.run_directory import DONE, RunDirectory
+from tfbigbatch.run_directory import checkpoint_files
+from tfbigbatch.run_directory.directory import DONE, RunDirectory
 from tfbigbatch.utils.files import write_text
 
 
@@ -35,7 +35,7 @@ def explain(report: Report | None, results: str, data_dir: str | None) -> None:
         runs = _measured(report, runs, path, data_dir)
     if not runs:
         raise InputError(
-            f"{path} holds no run yet, and no run that has ended was named. Give RUN_DIR... or --study=FILE with "
+            f"{path} holds no run yet, and no run that has ended was named. Give RUN_DIR... or --sweep=FILE with "
             "--model_dir=DIR."
         )
     _write(runs, results, title, _baseline(runs, baseline))
@@ -66,7 +66,7 @@ def _measured(report: Report, runs: list[RunLoss], path: str, data_dir: str | No
 
 
 def _baseline(runs: Sequence[RunLoss], name: str | None) -> str:
-    """The row that others are compared with: of a study's baseline, or of the smallest batch with the least loss."""
+    """The row that others are compared with: of a sweep's baseline, or of the smallest batch with the least loss."""
     # Several rows of one name have their batch size in it.
     runs = [run for run in runs if name in (None, run.row) or run.row.startswith(f"{name} at ")] or runs
     smallest = min(run.batch_size for run in runs)

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment
+from tfbigbatch.config import execute
 from tfbigbatch.errors import InputError
 from tfbigbatch.export.formats import FORMATS
-from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.run_directory.directory import RunDirectory
 
 
 def define_flags() -> None:
@@ -37,7 +37,7 @@ def main(folders: Sequence[str]) -> None:
         raise InputError(f"expected one run directory, not {len(folders)}: tfbigbatch export RUN_DIR; see --help.")
     RunDirectory(folders[0]).started()
     for file in options.register:
-        experiment.execute(file)
+        execute(file)
     # Imported late: TensorFlow takes seconds to import.
     from tfbigbatch.export.run import export_run
 

@@ -31,7 +31,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command("train", "Train, resume or evaluate one experiment."),
-    "study": Command("study", "Train a study, several experiments or a grid of learning rates; write table and plots."),
+    "sweep": Command("sweep", "Train a sweep, several experiments or a grid of learning rates; write table and plots."),
     "report": Command(
         "report", "Write a page, tables and plots from run directories; split what they lose.", "[RUN_DIR...]"
     ),

@@ -2,7 +2,7 @@
 
     tfbigbatch report runs/legw runs/lamb              # writes runs/report.html, and its plots beside it
     tfbigbatch report runs/tune --results=tune/report
-    tfbigbatch report --study=results/mnist_study.py --model_dir=runs/mnist_study --results=results/mnist
+    tfbigbatch report --sweep=results/mnist_sweep.py --model_dir=runs/mnist_sweep --results=results/mnist
     tfbigbatch report --explain runs/small_batch runs/legw runs/legw_with_bias
 
 Writes RESULTS.html, a page in one file; its plots, RESULTS_*.png; and the table, RESULTS.md and RESULTS.json. The page
@@ -30,16 +30,17 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment, studies
+from tfbigbatch import sweeps
 from tfbigbatch.cli import explain
+from tfbigbatch.config import execute
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports.html import write_page
 from tfbigbatch.reports.report import Report, make_folder
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("study", None, "Study file; its runs are in --model_dir.")
-    flags.DEFINE_string("model_dir", None, "With --study: parent of its run directories.")
+    flags.DEFINE_string("sweep", None, "Sweep file; its runs are in --model_dir.")
+    flags.DEFINE_string("model_dir", None, "With --sweep: parent of its run directories.")
     flags.DEFINE_multi_string("register", [], "Experiment file that registers a task of your own; may be repeated.")
     flags.DEFINE_float("target", None, "With folders: value of the metric; the page shows the steps of each run to it.")
     flags.DEFINE_string(
@@ -78,7 +79,7 @@ def _explain(folders: Sequence[str]) -> None:
         raise InputError("--target does not go with --explain, which compares losses.")
     if options.data_dir is not None and not os.path.exists(options.data_dir):
         raise InputError(f"--data_dir={options.data_dir}: no such folder. Give the folder of the runs' data.")
-    drawn_again = options.results and not folders and not options.study
+    drawn_again = options.results and not folders and not options.sweep
     report = None if drawn_again else _report_of(folders)
     path = _results(folders, "explained")
     make_folder(path)
@@ -93,18 +94,18 @@ def _results(folders: Sequence[str], name: str) -> str:
 
 
 def _report_of(folders: Sequence[str], target: float | None = None) -> Report:
-    """The report of the run directories in and under folders, or of the runs of --study.
+    """The report of the run directories in and under folders, or of the runs of --sweep.
 
     Raises:
       ValueError: neither or both are given, or they hold no run.
     """
     options = flags.FLAGS
     for file in options.register:
-        experiment.execute(file)
-    if bool(folders) == bool(options.study) or bool(options.study) != bool(options.model_dir):
-        raise InputError("expected either RUN_DIR... or --study=FILE with --model_dir=DIR; see --help.")
-    if not options.study:
+        execute(file)
+    if bool(folders) == bool(options.sweep) or bool(options.sweep) != bool(options.model_dir):
+        raise InputError("expected either RUN_DIR... or --sweep=FILE with --model_dir=DIR; see --help.")
+    if not options.sweep:
         return Report.of_folders(folders, target)
     if target is not None:
-        raise InputError("--target does not go with --study: the target is set in the study file.")
-    return Report.of_study(studies.load(options.study), options.model_dir)
+        raise InputError("--target does not go with --sweep: the target is set in the sweep file.")
+    return Report.of_sweep(sweeps.load(options.sweep), options.model_dir)

@@ -18,10 +18,11 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
 from tfbigbatch.cli import experiment_flags
+from tfbigbatch.config import Config
+from tfbigbatch.config.recipe import batch_ramp, scaled_recipe, tuned_recipe
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.recipe import batch_ramp, scaled_recipe, tuned_recipe
 from tfbigbatch.reports.table import Table
 from tfbigbatch.scaling.recipe import RULES, Recipe
 from tfbigbatch.utils import command
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> None:
     print("\n".join(lines))
 
 
-def _lines(config: experiment.Config, recipe: Recipe, rule: str, dataset_size: int) -> list[str]:
+def _lines(config: Config, recipe: Recipe, rule: str, dataset_size: int) -> list[str]:
     """The recipe by a rule at the batches of --batch_size, with a note where a run is too short.
 
     Raises:

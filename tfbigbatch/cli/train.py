@@ -28,8 +28,8 @@ from tfbigbatch.cluster import tf_config
 from tfbigbatch.cluster.preemption_notice import PreemptionNotice
 from tfbigbatch.cluster.watchdog import Watchdog, worker_loss
 from tfbigbatch.errors import InputError, Preempted
-from tfbigbatch.runs import stored_run
-from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.run_directory import stored_run
+from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.train import run, run_on_made_up_data
 from tfbigbatch.training.options import MODES
 from tfbigbatch.utils import command, startup

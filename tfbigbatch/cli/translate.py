@@ -24,7 +24,7 @@ from absl import flags
 from tfbigbatch.data import text_files
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, normalised
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.tasks.gnmt import texts_of
 from tfbigbatch.utils import processes
 from tfbigbatch.utils.files import atomic_write
@@ -32,7 +32,7 @@ from tfbigbatch.utils.files import atomic_write
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfbigbatch.runs.load_gnmt import TrainedGnmt
+    from tfbigbatch.run_directory.load_gnmt import TrainedGnmt
 
 # Batches that are held in memory and sorted by length together.
 _BLOCK = 50
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
         raise InputError(f"--input and --output are both {flag.input}. Give the translation another name.")
     RunDirectory(flag.model_dir).started()
     # Imported after the flags are checked: it imports TensorFlow.
-    from tfbigbatch.runs import load_gnmt
+    from tfbigbatch.run_directory import load_gnmt
 
     trained = load_gnmt.load(flag.model_dir, step=flag.step)
     print(f"checkpoint  step {trained.step:,} of {flag.model_dir}, {len(trained.vocabulary):,} pieces", flush=True)
@@ -81,7 +81,7 @@ class Translator:
     """Translates lines with a trained network.
 
     Args:
-      trained: see `runs.load_gnmt`.
+      trained: see `run_directory.load_gnmt`.
       batch_size: sentences per batch.
       max_length: largest number of tokens in a sentence; longer ones are truncated.
       **search: 'beam_size', 'length_penalty', 'coverage_penalty' (see `gnmt.translate`) and 'max_decoded', where

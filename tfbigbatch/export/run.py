@@ -11,8 +11,8 @@ from tfbigbatch.errors import InputError, first_line
 from tfbigbatch.export.formats import ABOUT, FORMATS, NotExportable, check_formats, folder_of
 from tfbigbatch.export.keras_layers import in_keras_layers
 from tfbigbatch.export.signatures import write_saved_model
-from tfbigbatch.runs.load import LoadedRun, load_run
-from tfbigbatch.runs.run_directory import versions, without_non_finite
+from tfbigbatch.run_directory.directory import versions, without_non_finite
+from tfbigbatch.run_directory.load import LoadedRun, load_run
 from tfbigbatch.tasks.base import CLASSES
 from tfbigbatch.utils.files import atomic_folder, read_json, write_json
 from tfbigbatch.utils.folder_lock import locked
@@ -52,7 +52,7 @@ def export_run(
     Args:
       directory: the run directory.
       output: folder to write; None for `export` in the run directory.
-      checkpoint, data_dir: see `runs.load.load_run`.
+      checkpoint, data_dir: see `run_directory.load.load_run`.
       formats: names of `FORMATS`; None for all that the network can be written in.
       overwrite: replace an earlier export in this folder.
 

@@ -18,7 +18,7 @@ from tfbigbatch.data.translation.manifest import VOCABULARY as TRANSLATION_VOCAB
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD
 from tfbigbatch.export.keras_layers import structures
 from tfbigbatch.models import gnmt
-from tfbigbatch.runs.load import LoadedRun
+from tfbigbatch.run_directory.load import LoadedRun
 from tfbigbatch.tasks.bert_finetuning import VOCABULARY, FineTuning
 from tfbigbatch.tasks.gnmt import Gnmt
 from tfbigbatch.tasks.image_classification import ImageClassification, SmallImageClassification

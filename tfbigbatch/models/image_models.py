@@ -49,7 +49,7 @@ _BUILT_IN = frozenset(NAMES)
 
 
 def register_image_model(name: str, function: Callable[..., Any]) -> None:
-    """Makes an image classifier of your own known by a name: `experiment.new('image_classification', model=name)`.
+    """Makes an image classifier of your own known by a name: `new_config('image_classification', model=name)`.
 
     An experiment file calls this outside of its functions. Registering a name again replaces the model.
 

@@ -86,9 +86,9 @@ def names() -> list[str]:
 
 
 def register(name: str, maker: Callable[..., Any]) -> None:
-    """Registers an optimizer of yours under a name, for `get`, and so for experiment and study files.
+    """Registers an optimizer of yours under a name, for `get`, and so for experiment and sweep files.
 
-    An experiment or study file that names it calls this at module level. Registering a name again replaces the
+    An experiment or sweep file that names it calls this at module level. Registering a name again replaces the
     optimizer.
 
     Args:

@@ -14,15 +14,15 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfbigbatch.config.fields import completed
+from tfbigbatch.config.files import register_task_of
+from tfbigbatch.config.overrides import compared
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.fields import completed
-from tfbigbatch.experiment.files import register_task_of
-from tfbigbatch.experiment.overrides import compared
-from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import DIVERGED, DONE, RunDirectory, checked_config, read_json
+from tfbigbatch.run_directory.directory import DIVERGED, DONE, RunDirectory, checked_config, read_json
+from tfbigbatch.run_directory.metrics_log import read_rows
 
 if TYPE_CHECKING:
-    from tfbigbatch.runs.metric import Metric
+    from tfbigbatch.run_directory.metric import Metric
 
 NOT_STARTED = "not started"
 # The end of a folder's name that tells a seed: 'seed-0', 'legw_seed3'.
@@ -95,7 +95,7 @@ class Row:
 
 
 def of_entries(entries: Iterable[Any], model_dir: str) -> list[Row]:
-    """A Row for each `studies.Entry`, from the run directories under `model_dir`.
+    """A Row for each `sweeps.Entry`, from the run directories under `model_dir`.
 
     Raises:
       ValueError: a directory holds a run of a config other than its entry's.

@@ -13,7 +13,7 @@ from tfbigbatch.reports.table import Numbers
 from tfbigbatch.utils.files import writing_errors
 
 if TYPE_CHECKING:
-    from tfbigbatch.runs.metric import Metric
+    from tfbigbatch.run_directory.metric import Metric
 
 # Okabe and Ito's colours without yellow (too pale on white), and two of Tol's; black is for the baseline.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")

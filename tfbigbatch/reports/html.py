@@ -13,13 +13,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tfbigbatch.config import overrides
+from tfbigbatch.config.overrides import compared
 from tfbigbatch.errors import missing_extra
-from tfbigbatch.experiment import overrides
-from tfbigbatch.experiment.overrides import compared
 from tfbigbatch.reports import collect, plots
 from tfbigbatch.reports.table import Table
-from tfbigbatch.runs import checkpoint_files, goodput
-from tfbigbatch.runs.run_directory import DONE, PREEMPTED, RUNNING
+from tfbigbatch.run_directory import checkpoint_files, goodput
+from tfbigbatch.run_directory.directory import DONE, PREEMPTED, RUNNING
 from tfbigbatch.utils.files import write_text
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from tfbigbatch.config.overrides import compared
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.overrides import compared
 from tfbigbatch.reports.collect import Row
 from tfbigbatch.utils.files import open_regular, write_text
 
@@ -218,7 +218,7 @@ def parts_by_row(runs: Sequence[RunLoss], baseline: str) -> dict[str, Parts]:
     """The parts of each row against the small batch, by name; without the small batch itself.
 
     Args:
-      runs: of one study.
+      runs: of one sweep.
       baseline: the row of the small batch; its twin is the small batch of the rows with the other bias.
     """
     first = {run.row: run for run in reversed(runs)}

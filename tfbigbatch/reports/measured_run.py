@@ -7,13 +7,13 @@ from typing import Any
 import ml_collections
 import tensorflow as tf
 
+from tfbigbatch.config.recipe import phases
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.recipe import phases
 from tfbigbatch.reports.collect import Run
 from tfbigbatch.reports.losses import LossCurve, NamedRow, RunLoss, cross_entropy_of
-from tfbigbatch.runs import checkpoint_files, load, stored_run
-from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import RunDirectory
+from tfbigbatch.run_directory import checkpoint_files, load, stored_run
+from tfbigbatch.run_directory.directory import RunDirectory
+from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training.build import compiled
 from tfbigbatch.training.evaluation_step import EvaluationStep

@@ -15,8 +15,8 @@ from tfbigbatch.reports.table import Numbers
 
 if TYPE_CHECKING:
     from tfbigbatch.reports.collect import Row, Run
-    from tfbigbatch.runs.metric import Metric
-    from tfbigbatch.runs.metrics_log import Scalars
+    from tfbigbatch.run_directory.metric import Metric
+    from tfbigbatch.run_directory.metrics_log import Scalars
 
 Series = Mapping[int, float]
 """A scalar by step."""

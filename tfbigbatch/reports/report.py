@@ -10,8 +10,8 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.reports import collect, plots
 from tfbigbatch.reports.collect import Row, Run
 from tfbigbatch.reports.table import Table, results_table, summarise
-from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.metrics_log import Scalars
+from tfbigbatch.run_directory.metric import Metric
+from tfbigbatch.run_directory.metrics_log import Scalars
 from tfbigbatch.utils.files import write_json, write_text, writing_errors
 
 
@@ -59,20 +59,20 @@ class Report:
         self._scalars: dict[str, Scalars] = {}
 
     @classmethod
-    def of_study(cls, study: Any, model_dir: str) -> Report:
-        """The report of a `studies.Study` with its runs under `model_dir`, tuned rows at their chosen learning rates.
+    def of_sweep(cls, sweep: Any, model_dir: str) -> Report:
+        """The report of a `sweeps.Sweep` with its runs under `model_dir`, tuned rows at their chosen learning rates.
 
         Raises:
           ValueError: all rows are tuned, and no learning rate is chosen yet.
         """
-        entries = study.chosen(model_dir).entries
+        entries = sweep.chosen(model_dir).entries
         if not entries:
             raise InputError(
-                f"{model_dir}: no row of {study.title!r} has all of its trials yet. The `tfbigbatch study` that began "
+                f"{model_dir}: no row of {sweep.title!r} has all of its trials yet. The `tfbigbatch sweep` that began "
                 "them resumes them."
             )
         rows = collect.of_entries(entries, model_dir)
-        return cls(rows, target=study.target, title=study.title, baseline=study.baseline, heading="method")
+        return cls(rows, target=sweep.target, title=sweep.title, baseline=sweep.baseline, heading="method")
 
     @classmethod
     def of_folders(cls, folders: Iterable[str], target: float | None = None) -> Report:

@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfbigbatch.runs.run_directory import DIVERGED, DONE, RUNNING
+from tfbigbatch.run_directory.directory import DIVERGED, DONE, RUNNING
 
 if TYPE_CHECKING:
     from tfbigbatch.reports.collect import Row
-    from tfbigbatch.runs.metric import Metric
+    from tfbigbatch.run_directory.metric import Metric
 
 
 Numbers = Mapping[str, Any]

@@ -40,7 +40,7 @@ def registered() -> list[str]:
 def register(name: str, cls: type[Task]) -> None:
     """Makes a task of your own known by a name, to experiments and to every command that reads a run.
 
-    An experiment or study file calls this outside of its functions, so that each process that executes the file knows
+    An experiment or sweep file calls this outside of its functions, so that each process that executes the file knows
     the task. Registering a name again replaces the task.
 
     Args:
@@ -78,7 +78,7 @@ def get(name: str) -> type[Task]:
     if name not in _BUILT_IN:
         raise InputError(
             f"task {name!r} is unknown. {nearest(name, names())} If it is your own, name the experiment file that "
-            "registers it: --register=FILE, or experiment.execute(FILE)."
+            "registers it: --register=FILE, or execute(FILE)."
         )
     module, _, cls = _BUILT_IN[name].rpartition(".")
     found: type[Task] = getattr(importlib.import_module(f"tfbigbatch.tasks.{module}"), cls)

@@ -18,10 +18,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
+from tfbigbatch.config import load_config, override, recipe
+from tfbigbatch.config.fields import AUTO
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import recipe
-from tfbigbatch.experiment.fields import AUTO
 from tfbigbatch.tpu import check, functionalize, lint, stub_datasets
 from tfbigbatch.tpu.strategy import AheadOfTimeStrategy
 from tfbigbatch.training import phases as run_phases
@@ -136,8 +136,8 @@ def lower(request: dict[str, Any]) -> dict[str, Any]:
       model without it), inputs (shapes and dtypes), findings (of the lint), trace_seconds, lower_seconds; and error if
       it cannot be lowered.
     """
-    config = experiment.load(request["config"])
-    experiment.override(config, request["overrides"])
+    config = load_config(request["config"])
+    override(config, request["overrides"])
     started = time.perf_counter()
     traced = trace(config, request["replicas"], phase=request["phase"], data_dir=request["data_dir"])
     trace_seconds = time.perf_counter() - started

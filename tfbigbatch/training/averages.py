@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfbigbatch.instruments.instrument import innermost
-from tfbigbatch.runs import weights
-from tfbigbatch.runs.checkpoint_files import AVERAGES
+from tfbigbatch.run_directory import weights
+from tfbigbatch.run_directory.checkpoint_files import AVERAGES
 from tfbigbatch.training.checkpoints import CheckpointPart
 
 

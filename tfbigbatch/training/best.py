@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tfbigbatch.runs import checkpoint_files
-from tfbigbatch.runs.checkpoint_files import Best
-from tfbigbatch.runs.metric import Metric
+from tfbigbatch.run_directory import checkpoint_files
+from tfbigbatch.run_directory.checkpoint_files import Best
+from tfbigbatch.run_directory.metric import Metric
 from tfbigbatch.training.checkpoints import Checkpoints
 
 # The run is resumed from one of its newest checkpoints, or from the one before it if that is damaged.

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tfbigbatch.cluster.watchdog import worker_loss
 from tfbigbatch.errors import DivergedError, InputError, first_line
-from tfbigbatch.runs import checkpoint_files, weights
+from tfbigbatch.run_directory import checkpoint_files, weights
 from tfbigbatch.training.options import Heartbeat, no_heartbeat
 from tfbigbatch.utils.files import atomic_write
 from tfbigbatch.utils.tensorflow_paths import literal_path

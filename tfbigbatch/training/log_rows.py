@@ -16,8 +16,8 @@ import tensorflow as tf
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.instruments.event_log import at_step, write_scalars
 from tfbigbatch.instruments.instrument import innermost
-from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import RunDirectory, without_non_finite
+from tfbigbatch.run_directory.directory import RunDirectory, without_non_finite
+from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.training.phases import Phase
 from tfbigbatch.utils.files import atomic_write, itself, writing_errors
 

@@ -14,10 +14,10 @@ import os
 import time
 from typing import Any, NoReturn
 
+from tfbigbatch.config.fields import seconds_between_saves
 from tfbigbatch.errors import DivergedError, Preempted
-from tfbigbatch.experiment.fields import seconds_between_saves
-from tfbigbatch.runs.run_directory import DIVERGED, DONE, PREEMPTED, RUNNING
-from tfbigbatch.runs.stored_run import shown_best, shown_metrics
+from tfbigbatch.run_directory.directory import DIVERGED, DONE, PREEMPTED, RUNNING
+from tfbigbatch.run_directory.stored_run import shown_best, shown_metrics
 from tfbigbatch.training import local_steps, setup
 from tfbigbatch.training import options as run_options
 from tfbigbatch.training import phases as run_phases

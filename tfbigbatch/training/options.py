@@ -12,11 +12,11 @@ import ml_collections
 
 from tfbigbatch import tasks
 from tfbigbatch.cluster import tf_config
+from tfbigbatch.config.recipe import check_fields, check_plan, phases
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.experiment.recipe import check_fields, check_plan, phases
-from tfbigbatch.runs import checkpoint_files, stored_run
-from tfbigbatch.runs.run_directory import RunDirectory
-from tfbigbatch.runs.stored_run import Extension
+from tfbigbatch.run_directory import checkpoint_files, stored_run
+from tfbigbatch.run_directory.directory import RunDirectory
+from tfbigbatch.run_directory.stored_run import Extension
 from tfbigbatch.training import mlperf
 from tfbigbatch.utils.startup import StartTimings
 

@@ -12,10 +12,10 @@ import ml_collections
 import tensorflow as tf
 
 from tfbigbatch import tasks
+from tfbigbatch.config import recipe
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment import recipe
-from tfbigbatch.runs.stored_run import Extension
+from tfbigbatch.run_directory.stored_run import Extension
 from tfbigbatch.schedules.classes import in_phases
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import input_pipelines

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import ml_collections
 
+from tfbigbatch.config.fields import interval
+from tfbigbatch.config.recipe import scaled_recipe, tuned_recipe
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.fields import interval
-from tfbigbatch.experiment.recipe import scaled_recipe, tuned_recipe
 from tfbigbatch.scaling.batch_ramp import BatchRamp, Stage
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.schedules import to_steps

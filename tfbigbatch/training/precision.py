@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbigbatch.experiment.fields import AUTO, keras_policy
+from tfbigbatch.config.fields import AUTO, keras_policy
 from tfbigbatch.training import strategy as strategies
 
 _CPUINFO = "/proc/cpuinfo"

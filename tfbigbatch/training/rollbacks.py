@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import ml_collections
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.runs.run_directory import read_json
+from tfbigbatch.run_directory.directory import read_json
 from tfbigbatch.utils.files import write_json
 
 

@@ -13,16 +13,16 @@ import ml_collections
 import tensorflow as tf
 
 from tfbigbatch import scaling, tasks
+from tfbigbatch.config.fields import AUTO
+from tfbigbatch.config.files import copy_of, record
 from tfbigbatch.errors import InputError
-from tfbigbatch.experiment.fields import AUTO
-from tfbigbatch.experiment.files import copy_of, record
 from tfbigbatch.instruments.instrument import AtSteps
-from tfbigbatch.runs import checkpoint_files, initial_weights
-from tfbigbatch.runs.goodput import Goodput
-from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.metrics_log import read_rows
-from tfbigbatch.runs.run_directory import DIVERGED
-from tfbigbatch.runs.stored_run import extended
+from tfbigbatch.run_directory import checkpoint_files, initial_weights
+from tfbigbatch.run_directory.directory import DIVERGED
+from tfbigbatch.run_directory.goodput import Goodput
+from tfbigbatch.run_directory.metric import Metric
+from tfbigbatch.run_directory.metrics_log import read_rows
+from tfbigbatch.run_directory.stored_run import extended
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import local_steps, mlperf
 from tfbigbatch.training import phases as run_phases

@@ -6,10 +6,10 @@ import dataclasses
 import time
 from typing import Any
 
-from tfbigbatch.runs import goodput
-from tfbigbatch.runs.goodput import Goodput
-from tfbigbatch.runs.metric import Metric
-from tfbigbatch.runs.run_directory import DONE, PREEMPTED, RUNNING, RunDirectory
+from tfbigbatch.run_directory import goodput
+from tfbigbatch.run_directory.directory import DONE, PREEMPTED, RUNNING, RunDirectory
+from tfbigbatch.run_directory.goodput import Goodput
+from tfbigbatch.run_directory.metric import Metric
 from tfbigbatch.training.best import BestCheckpoint
 from tfbigbatch.training.log_rows import MetricsLog
 from tfbigbatch.utils.startup import StartTimings

@@ -107,7 +107,7 @@ def numbers(flag: str, texts: Sequence[str], kind: type) -> list:
 
 
 # --config.batch_size=32 is given to the flag `config.FIELD`, as batch_size=32.
-_FIELD = re.compile(r"--?(config|sweep)\.([^=]+=.*)", re.DOTALL)
+_FIELD = re.compile(r"--?(config|grid)\.([^=]+=.*)", re.DOTALL)
 
 
 def parse(arguments: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ import sys
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import plots
-from tfbigbatch.runs.metrics_log import Scalars
+from tfbigbatch.run_directory.metrics_log import Scalars
 from tools.pages import pictures, tables
 from tools.pages.stored_rows import ROOT
 

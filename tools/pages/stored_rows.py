@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfbigbatch.experiment.fields import completed
-from tfbigbatch.experiment.overrides import compared
-from tfbigbatch.runs.metric import Metric
+from tfbigbatch.config.fields import completed
+from tfbigbatch.config.overrides import compared
+from tfbigbatch.run_directory.metric import Metric
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +23,7 @@ class Row:
     """A row of a results file.
 
     Attributes:
-      name: of the method, as in the study.
+      name: of the method, as in the sweep.
       batch_size: examples per step.
       metric: the target of the task.
       mean: of the metric at the end, over the seeds that ended; None where a run diverged or none has ended.
@@ -31,7 +31,7 @@ class Row:
       ended, seeds: numbers of seeds.
       steps: optimizer steps of a run.
       steps_to_target: mean over seeds; None where the file has no target or a seed does not reach it.
-      tuned: where or how the learning rate was chosen, as the study says it.
+      tuned: where or how the learning rate was chosen, as the sweep says it.
       config: of the first seed.
     """
 

@@ -28,7 +28,7 @@ from tools.pages.stored_rows import ROOT, Row
 
 BLOCK = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 OPTIONS = {"batches", "rows", "names", "columns", "folder"}
-# Words for the names that studies give their rows.
+# Words for the names that sweeps give their rows.
 NAMES = {"baseline": "small batch", "naive": "learning rate kept"}
 
 

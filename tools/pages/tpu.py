@@ -15,7 +15,7 @@ import os
 import typing
 from typing import Any
 
-from tfbigbatch import experiment
+from tfbigbatch.config import load_config
 from tfbigbatch.reports.table import Table
 from tfbigbatch.tpu import check, environments, topologies
 from tfbigbatch.utils import files
@@ -58,7 +58,7 @@ class Recipe(typing.NamedTuple):
         """The name of its stored outcome."""
         path, _, argument = self.config.partition(":")
         folder, name = os.path.split(path.removesuffix(".py"))
-        phase = f"phase{self.phase}" if experiment.load(self.config).phases else ""
+        phase = f"phase{self.phase}" if load_config(self.config).phases else ""
         parts = (os.path.basename(folder), name, argument, self.variant, phase, self.slice.accelerator_type)
         return "_".join(filter(None, parts))
 

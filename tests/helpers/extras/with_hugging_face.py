@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 TASK = """
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
+from tfbigbatch.config import new_config
 
 def network(input_shape):
     import keras
@@ -23,7 +24,7 @@ tasks.define(
 )
 
 def get_config():
-    config = experiment.new("signs")
+    config = new_config("signs")
     config.batch_size, config.duration = 5, "2 epochs"
     return config
 """

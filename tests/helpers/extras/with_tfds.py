@@ -8,7 +8,8 @@ TASK = """
 import numpy as np
 import tensorflow_datasets as tfds
 
-from tfbigbatch import experiment, tasks
+from tfbigbatch import tasks
+from tfbigbatch.config import new_config
 
 
 class Signs(tfds.core.GeneratorBasedBuilder):
@@ -41,7 +42,7 @@ tasks.define("signs", network=network, data=tasks.from_tfds("signs"))
 
 
 def get_config():
-    config = experiment.new("signs")
+    config = new_config("signs")
     config.batch_size, config.duration = 5, "2 epochs"
     return config
 """

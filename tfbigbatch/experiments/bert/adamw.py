@@ -8,11 +8,11 @@ steps at batch 256).
 Expected: SQuAD v1.1 F1 90.40 after fine-tuning (the paper's baseline). Not measured here.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, variant_of
 
 
-def get_config() -> experiment.Config:
-    config = experiment.variant_of(__file__, "lamb.py:512")
+def get_config() -> Config:
+    config = variant_of(__file__, "lamb.py:512")
     config.optimizer = {
         "name": "adamw",
         "epsilon": 1e-6,

@@ -13,7 +13,7 @@ unless --config.data.task=MRPC names another. Expected, in percent, not measured
 | race | about 65 (four answers of 512 tokens each) | published runs | one GPU, accumulation_steps, half a day |
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config, set_fields
 
 VARIANTS = {
     "squad": {},
@@ -22,8 +22,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "squad") -> experiment.Config:
-    config = experiment.new(f"bert_{variant}", model="bert_base")
+def get_config(variant: str = "squad") -> Config:
+    config = new_config(f"bert_{variant}", model="bert_base")
     config.batch_size = 32
     config.duration = "3 epochs"
     config.schedule.learning_rate = 5e-5
@@ -41,4 +41,4 @@ def get_config(variant: str = "squad") -> experiment.Config:
     config.evaluate_every = config.checkpoint_every = "1 epochs"
     config.log_every = "50 steps"
     config.deterministic = False
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

@@ -24,7 +24,7 @@ Nine tenths of the steps are at length 128, the rest at 512. The paper does not 
 length; here it warms up again, as in its run of two batch sizes. With fewer chips: accumulation_steps.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config, set_fields
 
 VARIANTS = {
     "512": {},
@@ -38,8 +38,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "512") -> experiment.Config:
-    config = experiment.new("bert_pretraining", model="bert_large")
+def get_config(variant: str = "512") -> Config:
+    config = new_config("bert_pretraining", model="bert_large")
     # As published. "frequency" is the default of the task.
     config.model.output_bias = "zero"
 
@@ -78,4 +78,4 @@ def get_config(variant: str = "512") -> experiment.Config:
             {**first, "batch_size": 65536, "duration": "7037 steps"},
             {**second, "batch_size": 32768, "duration": "1562 steps"},
         )
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

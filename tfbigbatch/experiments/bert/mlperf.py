@@ -17,7 +17,7 @@ which has seen length 128, and train at length 512 with at most 76 masked words.
 decay that begins there.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, set_fields, variant_of
 
 VARIANTS = {
     "256": {},
@@ -42,8 +42,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "256") -> experiment.Config:
-    config = experiment.variant_of(__file__, "lamb.py:512")
+def get_config(variant: str = "256") -> Config:
+    config = variant_of(__file__, "lamb.py:512")
     config.batch_size = config.schedule.batch_size = 256
     config.phases = ()
     config.data.folder = "512"
@@ -60,4 +60,4 @@ def get_config(variant: str = "256") -> experiment.Config:
     config.evaluation_batch_size = 1000
     config.evaluate_every = config.checkpoint_every = "500000 examples"
     config.log_every = "20 steps"
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

@@ -8,11 +8,11 @@ Embeddings and vectors take Adam's step. Expected: no figure is published for th
 to start from, with a learning rate of our own that was not tuned.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, variant_of
 
 
-def get_config() -> experiment.Config:
-    config = experiment.variant_of(__file__, "lamb.py:64k_32k")
+def get_config() -> Config:
+    config = variant_of(__file__, "lamb.py:64k_32k")
     config.model.output_bias = "frequency"
     config.optimizer = {
         "name": "muon",

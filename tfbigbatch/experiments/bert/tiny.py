@@ -8,11 +8,11 @@
 One CPU core. Expected: not known. Its rate is a guess; wikitext.py is the one that is tuned and measured.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config
 
 
-def get_config() -> experiment.Config:
-    config = experiment.new("bert_pretraining", model="bert_tiny")
+def get_config() -> Config:
+    config = new_config("bert_pretraining", model="bert_tiny")
     config.batch_size = 64
     config.duration = "10 epochs"
     config.optimizer = {

@@ -1,4 +1,4 @@
-"""Small BERTs on WikiText-2 at batch 64: the small batch of the study of pretraining, and checkpoints to fine-tune.
+"""Small BERTs on WikiText-2 at batch 64: the small batch of the sweep of pretraining, and checkpoints to fine-tune.
 
     tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=1024 --max_seq_length=32 \\
       --max_predictions_per_seq=5 --validation_fraction=0.03 --output_dir=data/wikitext_1k_32
@@ -16,7 +16,7 @@ Expected: masked-LM accuracy on held-out text, as measured with seed 0 on one CP
 32 is smaller than BERT-tiny, so that minutes of a CPU learn more than how often each token occurs. It runs in
 bfloat16: on a CPU without instructions for it use --config.mixed_precision=float32.
 
-128 continues it on longer sequences; results/bert_squad_study.py starts from it. At length 32 a segment is seldom
+128 continues it on longer sequences; results/bert_squad_sweep.py starts from it. At length 32 a segment is seldom
 longer than a sentence, and nine pairs in ten are of random sentences; next sentences are not learned (51%):
 
     tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --vocab_file=data/wikitext_1k_32/vocab.txt \\
@@ -24,7 +24,7 @@ longer than a sentence, and nine pairs in ten are of random sentences; next sent
     tfbigbatch train --config=experiments/bert/wikitext.py:128 --model_dir=runs/bert_wikitext_128 \\
       --data_dir=data/wikitext_1k_128 --config.model.init_checkpoint=runs/bert_wikitext
 
-4k fits more of each passage into as many tokens; results/bert_race_study.py starts from it. Its accuracy is over other
+4k fits more of each passage into as many tokens; results/bert_race_sweep.py starts from it. Its accuracy is over other
 tokens:
 
     tfbigbatch prepare-bert --source=WIKITEXT_2/train.txt --train_vocab_size=4096 --nonext_sentence \\
@@ -33,7 +33,7 @@ tokens:
       --data_dir=data/wikitext_4k_64
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, set_fields, variant_of
 
 SMALLER = {"model.hidden_units": 64, "model.heads": 1, "model.inner_units": 256, "mixed_precision": "bfloat16"}
 VARIANTS = {
@@ -43,9 +43,9 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "32") -> experiment.Config:
-    config = experiment.variant_of(__file__, "tiny.py")
+def get_config(variant: str = "32") -> Config:
+    config = variant_of(__file__, "tiny.py")
     # Output bias: as in the runs of results/, and as published. "frequency" is the default of the task.
     config.model.update(dropout=0.0, attention_dropout=0.0, output_bias="zero")
     config.schedule.learning_rate = 0.005
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

@@ -3,14 +3,14 @@
     tfbigbatch train --config=experiments/digits/lstm_lamb.py --model_dir=runs/lamb
 
 Two CPU cores, about 5 seconds. Measured: see docs/results/digits.md (`make results`).
-Tuned at this batch over 10 rates x 2 warm-ups, seeds 100 to 102 (`tfbigbatch study`; results/tuning).
+Tuned at this batch over 10 rates x 2 warm-ups, seeds 100 to 102 (`tfbigbatch sweep`; results/tuning).
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, variant_of
 
 
-def get_config() -> experiment.Config:
-    config = experiment.variant_of(__file__, "lstm_small_batch.py")
+def get_config() -> Config:
+    config = variant_of(__file__, "lstm_small_batch.py")
     config.batch_size = 512
     config.optimizer = {
         "name": "lamb",

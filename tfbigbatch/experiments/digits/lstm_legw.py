@@ -6,11 +6,11 @@ Two CPU cores, about 5 seconds. Measured: see docs/results/digits.md (`make resu
 The rule: You et al. 2019, arXiv:1901.08256. Nothing was tuned at this batch size.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, variant_of
 
 
-def get_config() -> experiment.Config:
-    config = experiment.variant_of(__file__, "lstm_small_batch.py")
+def get_config() -> Config:
+    config = variant_of(__file__, "lstm_small_batch.py")
     config.batch_size = 512
     config.schedule.rule = "legw"
     return config

@@ -3,14 +3,14 @@
     tfbigbatch train --config=experiments/digits/lstm_small_batch.py --model_dir=runs/small_batch
 
 Two CPU cores, about 10 seconds. Measured: see docs/results/digits.md (`make results`).
-Tuned over 10 rates x 2 warm-ups, seeds 100 to 102 (`tfbigbatch study`; results/tuning).
+Tuned over 10 rates x 2 warm-ups, seeds 100 to 102 (`tfbigbatch sweep`; results/tuning).
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config
 
 
-def get_config() -> experiment.Config:
-    config = experiment.new("digits_lstm")
+def get_config() -> Config:
+    config = new_config("digits_lstm")
 
     config.model.hidden_units = 64
 

@@ -19,7 +19,7 @@ Expected top-1 (theirs with crops of one size; ours are Inception's). Not measur
 The solver files are by one of the paper's authors; they bound the trust ratio by the learning rate.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config, set_fields
 
 # exclude_from_layer_adaptation None: every variable with weight decay is adapted.
 LARS = {
@@ -44,8 +44,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "512") -> experiment.Config:
-    config = experiment.new("image_classification", model="alexnet")
+def get_config(variant: str = "512") -> Config:
+    config = new_config("image_classification", model="alexnet")
 
     config.model.image_size = 227
     config.batch_size = 512
@@ -69,4 +69,4 @@ def get_config(variant: str = "512") -> experiment.Config:
     config.log_every = "100 steps"
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

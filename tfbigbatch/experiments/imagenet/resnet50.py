@@ -17,7 +17,7 @@ adasum_64k has 128 examples a replica; with `"adasum": {"group_size": 2}` the tw
 the small batch of 256.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config, set_fields
 
 FEW_STEPS = {"schedule.warmup_epochs": 5.0, "log_every": "10 steps"}
 VARIANTS = {
@@ -28,8 +28,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "256") -> experiment.Config:
-    config = experiment.new("image_classification", model="resnet50")
+def get_config(variant: str = "256") -> Config:
+    config = new_config("image_classification", model="resnet50")
 
     config.batch_size = 256
     config.duration = "90 epochs"
@@ -57,4 +57,4 @@ def get_config(variant: str = "256") -> experiment.Config:
     config.deterministic = False
     if variant == "adasum_64k":
         config.optimizer = {**config.optimizer.to_dict(), "adasum": True}
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

@@ -13,7 +13,7 @@ Expected top-1, not measured here:
 16k is the recipe of 32k scaled down by LEGW: learning rate 0.028, 10 epochs of warm-up.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, set_fields, variant_of
 
 VARIANTS = {
     "32k": {},
@@ -21,8 +21,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "32k") -> experiment.Config:
-    config = experiment.variant_of(__file__, "resnet50_lars.py:32k")
+def get_config(variant: str = "32k") -> Config:
+    config = variant_of(__file__, "resnet50_lars.py:32k")
     # 90 epochs, 20 of them warm-up.
     config.duration = "3519 steps"
     config.optimizer = {
@@ -37,4 +37,4 @@ def get_config(variant: str = "32k") -> experiment.Config:
     config.schedule.decay = "linear"
     config.stop_at_target = 0.0
     config.evaluation_batch_size = 8192
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

@@ -19,7 +19,7 @@ nearest, at 13,056, needs 45 epochs); at 32,768 the point's decay of 2,267 steps
 warm-up and momentum of v2_32k are those of a public MLPerf 0.7 submission at this batch.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config, set_fields
 
 FEW_STEPS = {"log_every": "10 steps"}
 VARIANTS = {
@@ -59,8 +59,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "4k") -> experiment.Config:
-    config = experiment.new("image_classification", model="resnet50")
+def get_config(variant: str = "4k") -> Config:
+    config = new_config("image_classification", model="resnet50")
 
     config.model.label_smoothing = 0.1
     config.batch_size = 4096
@@ -83,4 +83,4 @@ def get_config(variant: str = "4k") -> experiment.Config:
     config.log_every = "20 steps"
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

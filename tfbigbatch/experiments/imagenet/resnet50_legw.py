@@ -16,7 +16,7 @@ not measured here:
 | 32k | 32,768 | 32 | 14 (theirs; the rule gives 10) | 76.75% | 256 |
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, set_fields, variant_of
 
 FEW_STEPS = {"log_every": "10 steps"}
 VARIANTS = {
@@ -29,8 +29,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "1k") -> experiment.Config:
-    config = experiment.variant_of(__file__, "resnet50_lars.py:4k")
+def get_config(variant: str = "1k") -> Config:
+    config = variant_of(__file__, "resnet50_lars.py:4k")
     config.batch_size = 1024
     config.duration = "90 epochs"
     config.optimizer.weight_decay = 1e-4
@@ -42,4 +42,4 @@ def get_config(variant: str = "1k") -> experiment.Config:
     config.stop_at_target = 0.0
     config.evaluation_batch_size = 1024
     config.checkpoint_every = "1 epochs"
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

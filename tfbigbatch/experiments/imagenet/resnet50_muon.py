@@ -16,13 +16,13 @@ resnet50_shampoo.py). The classifier's kernel, [2048, 1000], is orthogonalised a
 | 64k | 65,536 | 66.4 | 1,297 | 512 |
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, variant_of
 
 VARIANTS = ("32k", "64k")
 
 
-def get_config(variant: str = "32k") -> experiment.Config:
-    config = experiment.variant_of(__file__, f"resnet50_shampoo.py:{variant}")
+def get_config(variant: str = "32k") -> Config:
+    config = variant_of(__file__, f"resnet50_shampoo.py:{variant}")
     config.optimizer = {"name": "muon", "weight_decay": 0.05, "exclude_from_weight_decay": "norm_and_bias"}
     config.schedule.learning_rate = 0.02
     config.schedule.decay = "linear"

@@ -17,7 +17,7 @@ eigenvalue. It cuts an axis at every 128 entries, ours into equal parts: the 1,0
 smoothing, the network and the input pipeline are those of resnet50_lars.py.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, set_fields, variant_of
 
 VARIANTS = {
     "32k": {},
@@ -31,8 +31,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "32k") -> experiment.Config:
-    config = experiment.variant_of(__file__, "resnet50_lars.py:32k")
+def get_config(variant: str = "32k") -> Config:
+    config = variant_of(__file__, "resnet50_lars.py:32k")
     config.duration = "1729 steps"
     config.optimizer = {
         "name": "shampoo",
@@ -49,4 +49,4 @@ def get_config(variant: str = "32k") -> experiment.Config:
     config.schedule.warmup = "196 steps"
     config.schedule.decay = "polynomial"
     config.schedule.power = 2.0
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

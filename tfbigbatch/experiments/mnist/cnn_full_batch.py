@@ -9,11 +9,11 @@ set; momentum gets 92.4 to 93.7%, LARS 97.7%. The learning rate, warm-up and dec
 experiments/few_steps compares optimizers on it.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config
 
 
-def get_config() -> experiment.Config:
-    config = experiment.new("mnist_cnn")
+def get_config() -> Config:
+    config = new_config("mnist_cnn")
 
     config.batch_size = 60_000
     # On a CPU a large batch is slower than its parts.

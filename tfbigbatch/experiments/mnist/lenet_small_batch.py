@@ -1,4 +1,4 @@
-"""LeNet-5 on MNIST, one worker at batch 32, two epochs: what the workers of Adasum's study share out.
+"""LeNet-5 on MNIST, one worker at batch 32, two epochs: what the workers of Adasum's sweep share out.
 
     tfbigbatch train --config=experiments/mnist/lenet_small_batch.py --model_dir=runs/lenet \\
       --data_dir=FOLDER_WITH_THE_FOUR_IDX_FILES
@@ -7,11 +7,11 @@ Without --data_dir, keras.datasets downloads the files. One CPU core, about half
 Measured: 98.9% at rates of 0.02 and 0.04 (results/adasum/runs.jsonl.gz).
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config
 
 
-def get_config() -> experiment.Config:
-    config = experiment.new("mnist_lenet")
+def get_config() -> Config:
+    config = new_config("mnist_lenet")
 
     config.batch_size = 32
     config.duration = "2 epochs"

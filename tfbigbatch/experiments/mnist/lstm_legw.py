@@ -6,11 +6,11 @@
 Two CPU cores, about 5 minutes. Measured: see docs/results/mnist_lstm.md.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, variant_of
 
 
-def get_config() -> experiment.Config:
-    config = experiment.variant_of(__file__, "lstm_small_batch.py")
+def get_config() -> Config:
+    config = variant_of(__file__, "lstm_small_batch.py")
     config.batch_size = 8192
     config.schedule.rule = "legw"
     config.log_every = "1 epochs"

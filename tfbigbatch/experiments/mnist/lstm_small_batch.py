@@ -9,11 +9,11 @@ points of each other but for one; of those, this one carries best by LEGW to 8,1
 hard clipping, dropout. So the choice has seen 8,192, on a seed that no table uses.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config
 
 
-def get_config() -> experiment.Config:
-    config = experiment.new("mnist_lstm")
+def get_config() -> Config:
+    config = new_config("mnist_lstm")
 
     config.model.hidden_units = 128
     config.model.projection_units = 128

@@ -9,11 +9,11 @@ after 100 of the 73,000 updates, at 130 words a second, with --config.duration="
 --config.schedule.start="0 epochs" and --config.evaluate_every="100 steps".
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, variant_of
 
 
-def get_config() -> experiment.Config:
-    config = experiment.variant_of(__file__, "small.py")
+def get_config() -> Config:
+    config = variant_of(__file__, "small.py")
 
     config.model.window = 35
     config.model.hidden_units = config.model.embedding_units = 1500

@@ -19,7 +19,7 @@ results/ramp/jax_ptb.json, where their learning rates were chosen. The learning 
 three epochs (results/tuning/ptb_lamb_20.json); twice of it diverges.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config, set_fields
 
 LAMB = {
     "name": "lamb",
@@ -76,8 +76,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "20") -> experiment.Config:
-    config = experiment.new("lstm_language_model")
+def get_config(variant: str = "20") -> Config:
+    config = new_config("lstm_language_model")
 
     config.model.window = 20
     config.model.hidden_units = config.model.embedding_units = 200
@@ -102,4 +102,4 @@ def get_config(variant: str = "20") -> experiment.Config:
     config.evaluate_every = "1 epochs"
     config.checkpoint_every = "1 epochs"
     config.log_every = "200 steps"
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

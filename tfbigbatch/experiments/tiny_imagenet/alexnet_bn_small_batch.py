@@ -1,4 +1,4 @@
-"""An AlexNet-BN of a quarter of the width on tiny-imagenet, batch 128, 20 epochs: the small batch of its study.
+"""An AlexNet-BN of a quarter of the width on tiny-imagenet, batch 128, 20 epochs: the small batch of its sweep.
 
     tfbigbatch prepare-imagenet --source=TINY_IMAGENET --output_dir=data/tiny_imagenet_prepared
     tfbigbatch train --config=experiments/tiny_imagenet/alexnet_bn_small_batch.py \\
@@ -7,12 +7,12 @@
 One CPU core, about 4 minutes for 25,000 images of 50 classes. Expected: 34.9% (one seed).
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, override, variant_of
 
 
-def get_config() -> experiment.Config:
-    config = experiment.variant_of(__file__, "resnet_small_batch.py")
-    experiment.override(config, ["model.name=alexnet_bn"])
+def get_config() -> Config:
+    config = variant_of(__file__, "resnet_small_batch.py")
+    override(config, ["model.name=alexnet_bn"])
     config.model.image_size = 32
     config.model.stem = "5x5_stride2"
     config.model.width = 24

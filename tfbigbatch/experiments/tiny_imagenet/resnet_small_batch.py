@@ -1,4 +1,4 @@
-"""A ResNet-18 of a quarter of the width on tiny-imagenet, batch 128, 60 epochs: the small batch of the study.
+"""A ResNet-18 of a quarter of the width on tiny-imagenet, batch 128, 60 epochs: the small batch of the sweep.
 
     tfbigbatch prepare-imagenet --source=TINY_IMAGENET --output_dir=data/tiny_imagenet_prepared
     tfbigbatch train --config=experiments/tiny_imagenet/resnet_small_batch.py \\
@@ -7,11 +7,11 @@
 One CPU core, about 10 minutes for 25,000 images of 50 classes. Expected: 44.0% (three seeds, 43.2 to 44.5).
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config
 
 
-def get_config() -> experiment.Config:
-    config = experiment.new("image_classification", model="resnet18")
+def get_config() -> Config:
+    config = new_config("image_classification", model="resnet18")
     config.model.image_size = 32
     config.model.width = 16
     config.data.min_area = 0.25

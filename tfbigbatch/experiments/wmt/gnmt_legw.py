@@ -17,12 +17,12 @@ train.py; 128 sentences a device): 0.001, 200 steps, 8 epochs, halved four times
 | 4k | 4,096 | Adam, 0.004 | 32 |
 | muon_4k | 4,096 | Muon, 0.03, embedding and output layer by Adam | 32 |
 
-The learning rate of muon_4k is where the trials of the small GNMT on Multi30k at 1,024 begin (few_steps/study.py).
+The learning rate of muon_4k is where the trials of the small GNMT on Multi30k at 1,024 begin (few_steps/sweep.py).
 Expected: no figure is published for these recipes; MLPerf's target is 24.0 BLEU on newstest2014 (lower case, intl), and
 the paper claims the BLEU of 256 up to 4,096. Not measured here.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, set_fields, variant_of
 
 VARIANTS = {
     "256": {},
@@ -39,8 +39,8 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "256") -> experiment.Config:
-    config = experiment.variant_of(__file__, "gnmt_mlperf.py:1k")
+def get_config(variant: str = "256") -> Config:
+    config = variant_of(__file__, "gnmt_mlperf.py:1k")
     config.batch_size = config.schedule.batch_size = 256
     config.duration = "8 epochs"
     config.schedule.rule = "legw"
@@ -52,4 +52,4 @@ def get_config(variant: str = "256") -> experiment.Config:
     config.evaluate_on = "validation"
     config.stop_at_target = 0.0
     config.log_every = "50 steps"
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

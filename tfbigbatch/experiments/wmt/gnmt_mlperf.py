@@ -20,7 +20,7 @@ Expected: 24.0 BLEU on newstest2014 (lower case, intl), where MLPerf stops, befo
 Not measured here.
 """
 
-from tfbigbatch import experiment
+from tfbigbatch.config import Config, new_config, set_fields
 
 FEW_STEPS = {"log_every": "10 steps"}
 VARIANTS = {
@@ -32,9 +32,9 @@ VARIANTS = {
 }
 
 
-def get_config(variant: str = "1k") -> experiment.Config:
+def get_config(variant: str = "1k") -> Config:
     # The model is MLPerf's: 1,024 units, 4 + 4 layers, dropout 0.2, label smoothing 0.1.
-    config = experiment.new("gnmt")
+    config = new_config("gnmt")
     # As the reference. "frequency" is the default of the task.
     config.model.output_bias = "uniform"
 
@@ -61,4 +61,4 @@ def get_config(variant: str = "1k") -> experiment.Config:
     config.log_every = "20 steps"
     # Bitwise repeatable kernels are slow, and missing for some, on accelerators.
     config.deterministic = False
-    return experiment.set_fields(config, VARIANTS[variant])
+    return set_fields(config, VARIANTS[variant])

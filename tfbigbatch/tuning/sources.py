@@ -1,0 +1,51 @@
+"""The advisor's constants, each with the paper or the sweep that it comes from.
+
+None comes from MNIST-LSTM, PTB-small or Multi30k: results/measurements/advice.md checks the advice on these three.
+"""
+
+from __future__ import annotations
+
+FEW_STEPS = 700
+"""Runs of fewer steps lost accuracy with every rule. results/tiny_imagenet_resnet.json: 732 steps hold the baseline
+within a point, 366 lose 1.9 points; results/bert.json: 391 lose 11 points. Only the easiest problems hold it in fewer,
+with a method that was tuned at the large batch: LeNet-5 on MNIST (146 steps) and the digits (112 steps)."""
+
+ENOUGH = 0.05
+"""A batch is worth using where its expected time is within this fraction of the shortest: medians repeat to that."""
+
+END_GROWTH = 1.0
+"""The noise scale grows at most in proportion to the steps: LeNet-5 at batch 64 has 770 after two epochs, 3,000 to
+4,000 after six and eight (docs/why-large-batches-lose-accuracy.md)."""
+
+UNKNOWN_GROWTH = 0.8
+"""The power of the steps where only one noise scale was measured. LeNet-5 goes from about 50 at step 29 to 770 at step
+1,875, a power of 0.66, and 1.1 from there on; the digits from 35 at step 42 to 490 at step 636, 0.98."""
+
+RATE_FACTOR = 2.0
+"""The largest factor between the best learning rate and the rule's. results/bert.json: of a quarter to four times
+LEGW's, once is best, and half and twice lose 7 to 10 points."""
+
+LAYERWISE_FROM = 16
+"""From this factor of the tuned batch on, another optimizer may be better. docs/results/digits.md, x16: LAMB 98.4%,
+LEGW 96.4%; results/tiny_imagenet_resnet.json: level with Nesterov momentum at x4."""
+
+MUON_RATES = (0.005, 0.05)
+"""The range of Muon's best learning rates in runs of few steps, with the scale 'rms'; docs/muon.md has the same range.
+results/few_steps: 0.0081 on tiny-imagenet (244 steps), 0.03 on a BERT (391 steps)."""
+
+LAMB_RATES = (0.02, 0.1)
+"""The range of LAMB's best learning rates in runs of few steps. docs/results/digits.md: 0.08 on the digits' LSTM (112
+steps); results/few_steps: 0.02 on tiny-imagenet (244 steps), 0.03 on a BERT (391 steps)."""
+
+WARMUP_FRACTION = 5 / 90
+"""Warm-up of a recipe that has none, as a fraction of the run: Goyal et al. 2017, arXiv:1706.02677."""
+
+FEW_STEPS_WARMUP = 0.08
+"""Warm-up of Muon or LAMB in place of the tuned optimizer, as a fraction of the run: the benchmark of few steps has 5%
+to 12.5%; LEGW's 40% costs Muon a point on the digits' LSTM (docs/optimizers.md)."""
+
+LONG_WARMUP = 0.5
+"""The longest warm-up, as a fraction of the run; `tfbigbatch scale` warns from here on as well."""
+
+CONFIDENCE = 0.95
+"""Confidence of the intervals of measured noise scales."""
