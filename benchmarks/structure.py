@@ -6,9 +6,9 @@
 Prints Markdown: a row for each figure, and with --folders the lines of each folder of the package. Nothing of the
 package is imported, so that any commit can be counted.
 
---walks runs one LAMB step of Keras 3 on TensorFlow, one on JAX, one Muon step, and reads an image batch, each in a
-process of its own: the files and functions of the package that it executes, in their order, and the calls from a file
-back up into one that the walk had come to before it (`walks.py` says what is counted).
+--walks runs one LAMB step of Keras 3 on TensorFlow, one on JAX, one Muon step, reads an image batch, and trains a small
+run, each in a process of its own: the files and functions of the package that it executes, in their order, and the
+calls from a file back up into one that the walk had come to before it (`walks.py` says what is counted).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _WALKS = {
     "LAMB on JAX": ("--optimizer=LAMB", "--backend=jax"),
     "Muon on TensorFlow": ("--optimizer=Muon", "--backend=tensorflow"),
     "an image batch": ("--images",),
+    "a run": ("--run",),
 }
 _COUNTED = "files / functions / calls / back up"
 _BEGIN, _END = "<!-- walks -->", "<!-- end of walks -->"

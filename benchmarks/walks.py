@@ -1,13 +1,16 @@
-"""Which functions of the package a step of an optimizer or an image batch executes, and which call back up.
+"""Which functions of the package a step of an optimizer, an image batch or a run executes, and which call back up.
 
     python benchmarks/walks.py --optimizer=LAMB --backend=jax
     python benchmarks/walks.py --images
+    python benchmarks/walks.py --run
 
 Prints JSON, as `structure.py --walks` reads it. The step is one update of an optimizer of Keras 3 with its default
 options, on the tiny network of `variables.py`, as a compiled step has it: `apply_gradients` traced by tf.function, or
 `stateless_apply` by jax.jit. Its constructor and `build` are not recorded, nor is what a first step imports. The image
 batch is the first of a training set, from the folder that `prepare-imagenet` made to the tensors on the device, and the
-first of its evaluation: the manifest, the dataset's constructor, and the functions that tf.data traces.
+first of its evaluation: the manifest, the dataset's constructor, and the functions that tf.data traces. The run is
+`tfbigbatch train` of a small experiment from the command to its end: the command, `train.py`, the loop, and the
+functions that these three call, not what those call in their turn.
 
 - A call is one start of a function or lambda in a file of the package. A comprehension belongs to its function.
 - Its caller is the nearest function of the package on the stack, whatever frames of libraries lie between. So a closure
@@ -21,6 +24,7 @@ first of its evaluation: the manifest, the dataset's constructor, and the functi
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import inspect
 import json
@@ -29,13 +33,15 @@ import sys
 import tempfile
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import harness
 import updates
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+# The files of a run that call its parts.
+_RUN = ("cli/main.py", "cli/train.py", "train.py", "training/loop.py")
 _PARTS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
@@ -44,10 +50,11 @@ class Recorder:
 
     Args:
       folder: of the files that count; their names are those below it.
+      callers: the files whose calls alone are recorded, with the first call of all; none for those of all files.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._folder = os.path.join(folder, "")
+    def __init__(self, folder: str, callers: Collection[str] = ()) -> None:
+        self._folder, self._callers = os.path.join(folder, ""), callers
         self._calls: collections.Counter[tuple[str, str, int]] = collections.Counter()
         self._edges: collections.Counter[tuple[str, str]] = collections.Counter()
         self._resumed: set[types.FrameType] = set()
@@ -76,8 +83,10 @@ class Recorder:
         if code.co_flags & _GENERATORS:
             # Each further value of a generator is an event too.
             self._resumed.add(frame)
-        self._calls[file, code.co_qualname.replace(".<locals>", ""), code.co_firstlineno] += 1
         caller = next(filter(self._file, above), None)
+        if self._callers and caller is not None and self._file(caller) not in self._callers:
+            return
+        self._calls[file, code.co_qualname.replace(".<locals>", ""), code.co_firstlineno] += 1
         if caller is None or any(_code(each) is code for each in caller.f_locals.values()):
             return
         if not any(_module_file(each) == code.co_filename for each in caller.f_globals.values()):
@@ -134,18 +143,38 @@ def image_batch(folder: str) -> Callable[[], object]:
     return tf.autograph.experimental.do_not_convert(read)
 
 
+def small_run(folder: str) -> Callable[[], object]:
+    """The command that trains the digits for 8 steps, with an evaluation and a checkpoint, into a folder."""
+    from tfbigbatch.cli import main as program
+
+    fields = ("duration=8 steps", "log_every=4 steps", "evaluate_every=8 steps", "checkpoint_every=8 steps")
+    given = [f"--model_dir={folder}/run", *(f"--config.{field}" for field in fields)]
+
+    def run() -> None:
+        # The command ends its process; and what it prints is not part of the answer.
+        with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
+            program.run_command("train", ["--config=digits/lstm_legw", *given])
+
+    return run
+
+
 def main() -> None:
     """Records and prints."""
     parser = harness.parser(__doc__)
     parser.add_argument("--images", action="store_true", help="the walk of an image batch, in place of a step")
+    parser.add_argument("--run", action="store_true", help="the walk of a run")
     parser.add_argument("--optimizer", default="LAMB", help="class of tfbigbatch.optimizers.keras3 (LAMB)")
     parser.add_argument("--backend", default="tensorflow", choices=("tensorflow", "jax"), help="of Keras (tensorflow)")
     given = parser.parse_args()
     import tfbigbatch
 
     with tempfile.TemporaryDirectory() as folder:
-        action = image_batch(folder) if given.images else step(given.optimizer, given.backend)
-        print(json.dumps(Recorder(os.path.dirname(str(tfbigbatch.__file__))).during(action)))
+        recorder = Recorder(os.path.dirname(str(tfbigbatch.__file__)), _RUN if given.run else ())
+        if given.run:
+            action = small_run(folder)
+        else:
+            action = image_batch(folder) if given.images else step(given.optimizer, given.backend)
+        print(json.dumps(recorder.during(action)))
 
 
 if __name__ == "__main__":

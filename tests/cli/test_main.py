@@ -35,8 +35,8 @@ def test_there_are_few_commands():
 
 
 def test_the_nearest_command_is_named():
-    wrong = tfbigbatch("stduy", "--model_dir=x")
-    assert wrong.returncode == 1 and "error: 'stduy' is not a command. Did you mean 'sweep'?" in wrong.stderr
+    wrong = tfbigbatch("sewep", "--model_dir=x")
+    assert wrong.returncode == 1 and "error: 'sewep' is not a command. Did you mean 'sweep'?" in wrong.stderr
     # As the files of tools/ are named.
     assert "--source" in tfbigbatch("prepare_bert", "--help").stdout
 
