@@ -47,7 +47,7 @@ def ensure_environment() -> str:
     print(f"installing PyTorch into {ENVIRONMENT}", flush=True)
     for command in (
         [sys.executable, "-m", "venv", "--clear", ENVIRONMENT],
-        [python, "-m", "pip", "install", "--quiet", "--constraint", CONSTRAINTS, "torch"],
+        [python, "-m", "pip", "install", "--quiet", "--constraint", CONSTRAINTS, "torch", "numpy"],
     ):
         if subprocess.run(command).returncode:
             sys.exit(
