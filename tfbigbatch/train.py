@@ -29,7 +29,6 @@ from tfbigbatch.training.options import (
 )
 from tfbigbatch.utils import startup
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.startup import StartTimings
 
 __all__ = ["run"]
 
@@ -51,7 +50,6 @@ def run(
     callbacks: Sequence[Any] = (),
     heartbeat: Heartbeat = no_heartbeat,
     watch_preemption: WatchPreemption = contextlib.nullcontext,
-    timings: StartTimings | None = None,
 ) -> dict[str, Any]:
     """Trains, evaluates or both; resumes the run that `model_dir` holds.
 
@@ -64,7 +62,6 @@ def run(
         `run_directory.initial_weights`.
       mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
       callbacks: Keras callbacks, beside those of the experiment's `get_callbacks`; see `training.user_callbacks`.
-      timings: of the process's start, which the trainer completes; None for those of this call.
       strategy_name, tpu, profile_steps, use_fake_data, stop_after, mlperf_log, heartbeat, watch_preemption:
         see `training.options.RunOptions`.
 
@@ -76,7 +73,6 @@ def run(
       RuntimeError: the run diverged, with no rollback left; the last good checkpoint is kept.
       Preempted: a signal or a preemption notice stopped the run; it was saved.
     """
-    timings = timings or StartTimings()
     model_dir, data_dir = expanded(model_dir), expanded(data_dir)
     init_from, mlperf_log = expanded(init_from), expanded(mlperf_log)
     config = stored_run.config_of(model_dir) if config is None else config
@@ -98,13 +94,11 @@ def run(
         callbacks=callbacks,
         heartbeat=heartbeat,
         watch_preemption=watch_preemption,
-        timings=timings,
     )
     with _writing(options):
         directory = check(options)
         if directory.is_finished and options.trains:
             return _say_finished(directory, config.evaluate_on)
-        options.timings.mark("config")
         # After the checks; and a user's file may import it for its callbacks.
         startup.import_tensorflow()
         listed = callbacks_of(config, model_dir)
@@ -137,5 +131,4 @@ def _say_finished(directory: Directory, split: str) -> dict[str, Any]:
 def run_on_made_up_data(config: ml_collections.ConfigDict, *, model_dir: str, **options: Any) -> dict[str, Any]:
     """Runs a config that `make_quick` made small: it trains, evaluates, saves, stops halfway, and resumes."""
     run(config, model_dir=model_dir, use_fake_data=True, stop_after=MADE_UP_STEPS // 2, **options)
-    # A start has timings of its own.
-    return run(config, model_dir=model_dir, use_fake_data=True, **{**options, "timings": None})
+    return run(config, model_dir=model_dir, use_fake_data=True, **options)

@@ -60,7 +60,7 @@ from tfbigbatch.models import bert_checkpoints
 from tfbigbatch.optimizers import keras3
 from tfbigbatch.reports import html, losses
 from tfbigbatch.reports.report import Report
-from tfbigbatch.run_directory import goodput, initial_weights, metrics_log, stored_run
+from tfbigbatch.run_directory import initial_weights, metrics_log, stored_run
 from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.sweeps.results_cache import ResultsCache
 from tfbigbatch.tasks.scores import squad as squad_scores
@@ -84,8 +84,7 @@ def make_run(folder):
     scalars = {"loss": 2.0, "learning_rate": 0.1, "trust_ratio/dense/kernel": 0.5, **noise}
     config = new_config("digits_lstm").to_dict()
     made_runs.write(folder, config, 0.9, train=dict.fromkeys((5, 10, 20), scalars))
-    spent = {"fraction": 0.8, "wall": 5.0, **dict.fromkeys(goodput.PARTS, 0.5), "starts": 2, "repeated_steps": 3}
-    status = {"goodput": {**spent, "step": 20, "time": 1.0}, "best": {"metric": "accuracy", "value": 0.9, "step": 20}}
+    status = {"best": {"metric": "accuracy", "value": 0.9, "step": 20}}
     started = {"data_dir": "/data", "mixed_precision": "float32", "init_from": {"path": "/one", "checkpoint": "/two"}}
     started["extensions"] = [{"duration": "10 steps", "step": 10, "total_steps": 10}]
     for name, added in (("status.json", status), ("config.json", started)):

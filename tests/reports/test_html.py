@@ -1,5 +1,4 @@
 import base64
-import json
 import os
 import re
 import time
@@ -70,9 +69,6 @@ def folder(tmp_path):
         file.write('{"step": 8, "split": "eval", "accu')
     made_runs.write(tmp_path / "gone", config(batch_size=256), status="diverged", step=9, reason="loss became nan")
     made_runs.write(tmp_path / "new", config(batch_size=512))
-    status = json.loads((tmp_path / "a" / "status.json").read_text())
-    goodput = {"fraction": 0.75, "wall": 4.0, "useful": 3.0, "start": 1.0}
-    (tmp_path / "a" / "status.json").write_text(json.dumps({**status, "goodput": goodput}))
     for name in ("status.json", "metrics.jsonl"):
         os.remove(tmp_path / "new" / name)
     return tmp_path
@@ -111,7 +107,6 @@ def test_the_table_of_runs_says_how_far_each_is(folder):
     assert found["going"]["status"] == "running, wrote 5 minutes ago" and found["going"]["steps"] == "4 of 20 (20%)"
     assert found["going"]["last test accuracy"] == "25.00% at 4" and found["going"]["seconds"] == ""
     assert found["gone"]["status"] == "diverged: loss became nan" and found["gone"]["last test accuracy"] == "none yet"
-    assert found["a"]["goodput"] == "75.0%" and found["going"]["goodput"] == ""
 
 
 def headings(page):

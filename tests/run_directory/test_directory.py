@@ -102,8 +102,6 @@ def test_a_damaged_config_is_named(tmp_path, content):
         {"seconds": True},
         {"best": 3},
         {"best": {"metric": "accuracy", "step": 2, "value": None}},
-        {"goodput": []},
-        {"goodput": {"useful": "much"}},
         {"metrics": {"accuracy": "high"}},
         {"metrics": {"accuracy": [1.0]}},
         {"metrics": {"accuracy": 10**400}},

@@ -28,8 +28,6 @@ def test_between_two_calls_of_one_step_pass_less_than_a_millisecond(tmp_path, qu
                 ended.append(time.thread_time())
                 return totals
 
-            timed.get_concrete_function = compiled.get_concrete_function
-            timed.experimental_get_tracing_count = compiled.experimental_get_tracing_count
             self._steps = timed
 
     monkeypatch.setattr(setup, "TrainingSteps", Timed)

@@ -32,7 +32,7 @@ from tfbigbatch.run_directory import stored_run
 from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.train import run, run_on_made_up_data
 from tfbigbatch.training.options import MODES
-from tfbigbatch.utils import command, startup
+from tfbigbatch.utils import command
 from tfbigbatch.utils.signals import exiting_on_signals
 
 # For the workers of a cluster, in seconds: longer than a large model takes to compile.
@@ -103,7 +103,6 @@ def main(arguments: Sequence[str]) -> None:
         "mlperf_log": options.mlperf_log,
         "init_from": options.init_from,
         "extend": options.extend,
-        "timings": startup.StartTimings(startup.process_age()),
         "watch_preemption": PreemptionNotice(options.preemption_notice).watching,
     }
     timeout = options.stall_timeout

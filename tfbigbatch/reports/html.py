@@ -18,7 +18,7 @@ from tfbigbatch.config.overrides import compared
 from tfbigbatch.errors import missing_extra
 from tfbigbatch.reports import collect, plots
 from tfbigbatch.reports.table import Table
-from tfbigbatch.run_directory import checkpoint_files, goodput
+from tfbigbatch.run_directory import checkpoint_files
 from tfbigbatch.run_directory.directory import DONE, PREEMPTED, RUNNING
 from tfbigbatch.utils.files import write_text
 
@@ -103,7 +103,7 @@ def write_page(report: Report, path: str) -> list[str]:
 
 
 def runs_table(report: Report) -> Table:
-    """The progress of each run: its state, steps, latest evaluation, that of the best checkpoint, and goodput."""
+    """The progress of each run: its state, steps, latest evaluation, and that of the best checkpoint."""
     metric, lines = report.metric, []
     for row in report.rows:
         for run in row.runs:
@@ -112,7 +112,7 @@ def runs_table(report: Report) -> Table:
             kept = checkpoint_files.steps(os.path.join(run.directory, "best"))
             best = run.curve(metric).get(kept[0]) if kept else None
             done, total = max(run.status.get("step", 0), scalars.last_step), run.status.get("total_steps")
-            seconds, spent = run.status.get("seconds"), run.status.get(goodput.NAME)
+            seconds = run.status.get("seconds")
             lines.append(
                 [
                     row.name,
@@ -124,11 +124,10 @@ def runs_table(report: Report) -> Table:
                     "" if best is None else f"{metric.shown(best)} at {kept[0]:,}",
                     # While a run is in progress they are those of its last checkpoint.
                     "" if seconds is None or run.state == RUNNING else f"{seconds:,.1f}",
-                    f"{spent.get('fraction', 0.0):.1%}" if spent else "",
                 ]
             )
     shown = [f"last {metric.title}", f"best {metric.title}, kept"]
-    return Table(["run", "batch", "seed", "status", "steps", *shown, "seconds", "goodput"], lines)
+    return Table(["run", "batch", "seed", "status", "steps", *shown, "seconds"], lines)
 
 
 def _state(run: Run) -> str:

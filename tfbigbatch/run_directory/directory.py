@@ -51,7 +51,6 @@ _STATUS: dict[str, Any] = {
     **dict.fromkeys(("seconds", "saved_seconds"), _NUMBER),
     "metrics": {"*": (*_NUMBER, type(None))},
     "best": {"metric": str, "step": int, "value": _NUMBER},
-    "goodput": {"*": _NUMBER},
 }
 
 

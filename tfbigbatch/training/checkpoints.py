@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -58,7 +57,6 @@ class Checkpoints:
       writes: False to change nothing in the folder, as beside a process that trains.
 
     Attributes:
-      timed: context-manager factory around each save, which counts its time.
       set_aside: list of (path, reason) of the damaged checkpoints that `restore` renamed, or passed over.
     """
 
@@ -88,7 +86,6 @@ class Checkpoints:
         self._keep = keep
         self._heartbeat = heartbeat
         self._writes = writes
-        self.timed: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
         self.set_aside: list[tuple[str, str]] = []
 
     def latest(self) -> str | None:
@@ -184,38 +181,31 @@ class Checkpoints:
         _ = self._checkpoint.save_counter
         scratch = self._scratch and os.path.join(self._scratch, os.path.basename(folder))
         name = f"{checkpoint_files.NAME}-{step}"
-        with self._saving(step, folder):
-            self._checkpoint.write(literal_path(os.path.join(scratch or folder, name)))
+        floating = [variable for variable in self._weights.values() if variable.dtype.is_floating]
+        if not all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating):
+            raise DivergedError(f"the weights are not finite at step {step}.")
+        self._heartbeat(f"the beginning of the checkpoint of step {step:,}")
+        for part in self._parts:
+            part.before_save()
+        try:
+            # In a cluster all take part in reading what each replica has: one that is lost is no full disk.
+            with worker_loss():
+                self._checkpoint.write(literal_path(os.path.join(scratch or folder, name)))
             if folder == self._directory and not scratch:
                 newest = f'model_checkpoint_path: "{name}"\n'.encode()
                 # TensorFlow's own file, which tells its newest; and that there were some, if their files are lost.
                 atomic_write(os.path.join(folder, "checkpoint"), lambda file: file.write(newest))
+        except (tf.errors.OpError, OSError) as error:
+            raise InputError(
+                f"the checkpoint of step {step} cannot be written under {folder}: {first_line(error)} "
+                "The checkpoints before it are whole; free or extend the disk and run the same command again."
+            ) from None
+        finally:
+            for part in self._parts:
+                part.after_save()
+        self._barrier()
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)
-
-    @contextlib.contextmanager
-    def _saving(self, step: int, folder: str) -> Iterator[None]:
-        """A context of a save: checks the state, calls the hooks of the parts, and waits for the chief."""
-        floating = [variable for variable in self._weights.values() if variable.dtype.is_floating]
-        with self.timed():
-            if not all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating):
-                raise DivergedError(f"the weights are not finite at step {step}.")
-            self._heartbeat(f"the beginning of the checkpoint of step {step:,}")
-            for part in self._parts:
-                part.before_save()
-            try:
-                # In a cluster all take part in reading what each replica has: one that is lost is no full disk.
-                with worker_loss():
-                    yield
-            except (tf.errors.OpError, OSError) as error:
-                raise InputError(
-                    f"the checkpoint of step {step} cannot be written under {folder}: {first_line(error)} "
-                    "The checkpoints before it are whole; free or extend the disk and run the same command again."
-                ) from None
-            finally:
-                for part in self._parts:
-                    part.after_save()
-            self._barrier()
 
     def close(self) -> None:
         """Removes the files of a worker other than the chief."""

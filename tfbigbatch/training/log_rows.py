@@ -42,19 +42,13 @@ class MetricsLog:
                 atomic_write(path, lambda file: file.write(kept.encode()))
 
     def write(self, split: str, step: int, scalars: Mapping[str, float]) -> None:
-        """Appends a row."""
+        """Appends a row, to TensorBoard's files too."""
         if not self._directory.is_chief:
             return
         row = {"step": step, "split": split, **without_non_finite(scalars)}
         with writing_errors(self._directory.metrics):
             with open(self._directory.metrics, "a", encoding="utf-8", opener=itself) as file:
                 file.write(json.dumps(row) + "\n")
-        self.write_events(split, step, scalars)
-
-    def write_events(self, split: str, step: int, scalars: Mapping[str, float]) -> None:
-        """Writes scalars to TensorBoard only."""
-        if not self._directory.is_chief:
-            return
         with writing_errors(self._directory.path), at_step(self._writer(split), step):
             write_scalars({name: float(value) for name, value in scalars.items()})
 

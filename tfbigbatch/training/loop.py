@@ -8,7 +8,6 @@ After each call of the compiled steps come the events, always in the same order;
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import os
 import time
@@ -21,9 +20,7 @@ from tfbigbatch.run_directory.stored_run import shown_best, shown_metrics
 from tfbigbatch.training import local_steps, setup
 from tfbigbatch.training import options as run_options
 from tfbigbatch.training import phases as run_phases
-from tfbigbatch.training import strategy as strategies
 from tfbigbatch.training.best import BestCheckpoint
-from tfbigbatch.training.input_pipelines import InputWait
 from tfbigbatch.training.log_rows import TrainingRows, learning_rate_at
 from tfbigbatch.training.options import Directory, RunOptions
 from tfbigbatch.training.progress import Profile, Progress
@@ -34,7 +31,6 @@ from tfbigbatch.training.step import Pace
 from tfbigbatch.training.stop import Stop
 from tfbigbatch.training.user_callbacks import UserCallbacks, in_this_process
 from tfbigbatch.utils.signals import StopRequest
-from tfbigbatch.utils.startup import StartTimings
 
 
 def train(options: RunOptions, directory: Directory) -> Status:
@@ -55,7 +51,6 @@ def train(options: RunOptions, directory: Directory) -> Status:
             return _train(options, directory, rollbacks)
         except RollBack:
             # As after a kill: everything is built again, and resumes from the last good checkpoint.
-            options = dataclasses.replace(options, timings=StartTimings())
             directory = run_options.check(options)
 
 
@@ -73,37 +68,25 @@ def _parts(
     options: RunOptions, directory: Directory, rollbacks: Rollbacks, stop_request: StopRequest | None = None
 ) -> tuple[Machine, RunPlan, RunModel, Start]:
     """The parts of a run, in the order of its banner."""
-    timings = options.timings
-    timings.mark("tensorflow")
     machine = setup.prepare_machine(options, directory)
-    timings.mark("devices")
     # In one process a signal ends the preparation at once; the workers of a cluster wait for each other and stop
     # together.
     with stop_request.handling() if stop_request and machine.is_multi_worker else contextlib.nullcontext():
         plan = setup.make_plan(options, machine, directory, rollbacks)
-        timings.mark("data")
         model = setup.build_model(options, machine, directory, plan)
-        timings.mark("model")
         # Resume: 1. weights and optimizer  2. the step  3. the data's position  4. the rows of metrics.
         start = setup.resume(options, machine, directory, model)
-        timings.mark("model" if start.is_new else "checkpoint")
     return machine, plan, model, start
 
 
 def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> Status:
-    config, timings, files = options.config, options.timings, directory.files
+    config, files = options.config, directory.files
     evaluates = options.mode == "train_and_eval"
 
     # ---- 1. Machine, plan, model, resume --------------------------------------------------------
     stop_request = StopRequest()
     machine, plan, model, start = _parts(options, directory, rollbacks, stop_request)
-    network, log, checkpoints, goodput = model.network, model.log, start.checkpoints, start.goodput
-
-    checkpoints.timed = functools.partial(goodput.timed, "save")
-    # A TPU's own host may run the steps, where a variable of this process is not.
-    input_wait = None if strategies.is_tpu(machine.strategy) else InputWait()
-    if input_wait:
-        goodput.waited = lambda: input_wait.seconds
+    network, log, checkpoints = model.network, model.log, start.checkpoints
 
     # ---- 2. What watches the steps --------------------------------------------------------------
     user = UserCallbacks(
@@ -117,16 +100,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
     best = BestCheckpoint(checkpoints, files.best, plan.target, agree=machine.agree, is_chief=machine.is_chief)
     setup.open_directory(options, machine, directory, plan, model, start)
     best.resume(start.step, setup.read_rows(files.metrics))
-    status = RunStatus(
-        files,
-        log,
-        total_steps=plan.total_steps,
-        seconds=start.seconds,
-        timings=timings,
-        goodput=goodput,
-        target=plan.target,
-        best=best,
-    )
+    status = RunStatus(files, log, total_steps=plan.total_steps, seconds=start.seconds, target=plan.target, best=best)
     stop = Stop(stop_request, checkpoints.save, machine.agree if machine.is_multi_worker else None)
     progress = Progress(plan.total_steps, config.evaluate_on, shows=machine.is_chief)
     profile = Profile(os.path.join(files.path, "train"), options.profile_steps, records=machine.is_chief)
@@ -144,8 +118,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
             options.heartbeat(f"evaluated batch {batch:,}")
             stop.in_evaluation(step, batch)
 
-        with goodput.timed("evaluate"):
-            evaluated = evaluator(after_batch, functools.partial(files.write_translations, config.evaluate_on, step))
+        evaluated = evaluator(after_batch, functools.partial(files.write_translations, config.evaluate_on, step))
         if plan.is_enough(evaluated):
             ended = "stopped at its target"
         if plan.mlperf:
@@ -168,12 +141,10 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
 
             # ---- 3. An evaluation that a stop left undone ---------------------------------------
             if machine.agree(evaluates and machine.is_chief and setup.owes_evaluation(phase, log, step)):
-                timings.mark("input")
                 evaluate_and_log()
                 if config.keep_best:
                     best.consider(step, evaluated)
                 epoch_ends()
-                timings.mark("evaluation")
             for instrument in model.instruments:
                 instrument.begin(network)
 
@@ -183,9 +154,8 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                     break
                 evaluator = model.evaluator(options, machine, phase) if phase is not evaluator.phase else evaluator
                 end = min(plan.last_step, phase.last_step)
-                with goodput.timed("input"):
-                    batches = iter(phase.training_set(machine.strategy, step, end))
-                steps = model.steps(options, machine, phase, input_wait)
+                batches = iter(phase.training_set(machine.strategy, step, end))
+                steps = model.steps(options, machine, phase)
                 rows, interval = TrainingRows(log, phase, step), step
                 pace = Pace(machine.agree(user.wants_batches), machine.is_multi_worker)
                 saved = time.monotonic()
@@ -193,18 +163,10 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                     # ---- 5. Read and step -------------------------------------------------------
                     profile.at_step(step)
                     user.before_steps(step)
-                    if not timings.is_complete:
-                        timings.mark("input")
-                        timings.traces = steps.trace(batches)
-                        timings.mark("tracing")
                     left = min(instrument.steps_left for instrument in model.instruments) if model.instruments else end
                     n = pace.steps(min(phase.steps_to_next_event(step), end - step, profile.steps_left(step), left))
                     steps(batches, step, n)
                     step += n
-                    if not timings.is_complete:
-                        steps.wait()
-                        timings.mark("first_step")
-                        goodput.started(step)
                     pace.made(n)
                     user.after_step(step, steps.means)
                     options.heartbeat(f"step {step:,}")

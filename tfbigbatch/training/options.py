@@ -18,7 +18,6 @@ from tfbigbatch.run_directory import checkpoint_files, stored_run
 from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.run_directory.stored_run import Extension
 from tfbigbatch.training import mlperf
-from tfbigbatch.utils.startup import StartTimings
 
 MODES = ("train", "eval", "train_and_eval")
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
@@ -45,7 +44,6 @@ class RunOptions:
       mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf`.
       heartbeat: feeds the watchdog; see `cluster.watchdog`.
       watch_preemption: see `cluster.preemption_notice`.
-      timings: of the start of this run; the trainer completes them.
     """
 
     config: ml_collections.ConfigDict
@@ -63,7 +61,6 @@ class RunOptions:
     callbacks: Sequence[Any] = ()
     heartbeat: Heartbeat = no_heartbeat
     watch_preemption: WatchPreemption = contextlib.nullcontext
-    timings: StartTimings = dataclasses.field(default_factory=StartTimings)
 
     @property
     def trains(self) -> bool:

@@ -19,7 +19,6 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import AtSteps
 from tfbigbatch.run_directory import checkpoint_files, initial_weights
 from tfbigbatch.run_directory.directory import DIVERGED
-from tfbigbatch.run_directory.goodput import Goodput
 from tfbigbatch.run_directory.metric import Metric
 from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.run_directory.stored_run import extended
@@ -33,7 +32,6 @@ from tfbigbatch.training.build import compiled_network
 from tfbigbatch.training.checkpoints import CheckpointPart, Checkpoints
 from tfbigbatch.training.evaluate import Evaluator
 from tfbigbatch.training.fresh_statistics import FreshStatistics, warning_lines
-from tfbigbatch.training.input_pipelines import InputWait
 from tfbigbatch.training.instruments import RunInstruments, check_instruments
 from tfbigbatch.training.log_rows import MetricsLog
 from tfbigbatch.training.mlperf import MLPerfLog
@@ -216,7 +214,7 @@ class RunModel:
         """What measures between two steps, in the order of the calls."""
         return [*([self.date] if self.date else []), *self.run_instruments.instruments]
 
-    def steps(self, options: RunOptions, machine: Machine, phase: Phase, input_wait: InputWait | None) -> TrainingSteps:
+    def steps(self, options: RunOptions, machine: Machine, phase: Phase) -> TrainingSteps:
         """The compiled training steps of a phase."""
         return TrainingSteps(
             self.network,
@@ -228,7 +226,6 @@ class RunModel:
             batch_slices=phase.task.batch_slices,
             streams=self.streams,
             step_gradients=self.run_instruments.step_gradients,
-            input_wait=input_wait,
         )
 
     def evaluator(self, options: RunOptions, machine: Machine, phase: Phase) -> Evaluator:
@@ -313,14 +310,12 @@ class Start:
       checkpoints: saves and restores it.
       step: steps done before; 0 for a new run.
       seconds: training time before.
-      goodput: counts the seconds of this process, beginning with those before.
       is_new: True if there was no checkpoint.
     """
 
     checkpoints: Checkpoints
     step: int
     seconds: float
-    goodput: Goodput
     is_new: bool = False
 
 
@@ -354,10 +349,9 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
     # A rollback says itself what it leaves out.
     if options.trains and directory.content is not None and status.get("status") != DIVERGED:
         machine.say(*_lost_steps(step, reached, options.config.checkpoint_every))
-    goodput = Goodput(status, options.timings, step=step or 0, reached=reached)
     if step is None:
-        return Start(checkpoints, 0, 0.0, goodput, is_new=True)
-    return Start(checkpoints, step, status.get("saved_seconds", 0.0), goodput)
+        return Start(checkpoints, 0, 0.0, is_new=True)
+    return Start(checkpoints, step, status.get("saved_seconds", 0.0))
 
 
 def _lost_steps(step: int | None, reached: int, checkpoint_every: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The status of a run while it trains: status.json, with its seconds, start, goodput and best evaluation."""
+"""The status of a run while it trains: status.json, with its step, seconds and best evaluation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import dataclasses
 import time
 from typing import Any
 
-from tfbigbatch.run_directory import goodput
 from tfbigbatch.run_directory.directory import DONE, PREEMPTED, RUNNING, RunDirectory
-from tfbigbatch.run_directory.goodput import Goodput
 from tfbigbatch.run_directory.metric import Metric
 from tfbigbatch.training.best import BestCheckpoint
 from tfbigbatch.training.log_rows import MetricsLog
-from tfbigbatch.utils.startup import StartTimings
 
 Status = dict[str, Any]
 """The content of status.json: status, step, total_steps, seconds, and at the end the metrics."""
@@ -21,15 +18,13 @@ _SECONDS = 10.0  # The least between two writes of a step that nothing else asks
 
 
 class RunStatus:
-    """Writes status.json, and the goodput to TensorBoard.
+    """Writes status.json.
 
     Args:
       files: the run directory.
       log: of the metrics.
       total_steps: of the run.
       seconds: training time before this process.
-      timings: of the start.
-      goodput: counts the seconds of this process.
       target: the metric of `best`.
       best: the checkpoint of the best evaluation.
     """
@@ -41,14 +36,11 @@ class RunStatus:
         *,
         total_steps: int,
         seconds: float,
-        timings: StartTimings,
-        goodput: Goodput,
         target: Metric,
         best: BestCheckpoint,
     ) -> None:
         self._files, self._log = files, log
         self._total_steps = total_steps
-        self._timings, self._goodput = timings, goodput
         self._target, self._best = target, best
         self._before = self._saved_seconds = seconds
         self._started = time.perf_counter()
@@ -78,11 +70,6 @@ class RunStatus:
             "saved_seconds": round(self._saved_seconds, 3),
             **fields,
         }
-        if self._timings.is_complete:
-            content["start"] = self._timings.content()
-        content[goodput.NAME] = self._goodput.content(step)
-        shown = {f"{goodput.NAME}/{part}": content[goodput.NAME][part] for part in ("fraction", *goodput.PARTS)}
-        self._log.write_events("train", step, shown)
         if self._best.best:
             content["best"] = {"metric": self._target.name, **dataclasses.asdict(self._best.best)}
         self._log.flush()

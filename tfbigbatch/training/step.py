@@ -14,7 +14,6 @@ import tensorflow as tf
 from tfbigbatch.instruments.step_gradients import StepGradients
 from tfbigbatch.optimizers import keras3
 from tfbigbatch.optimizers.accumulation import accumulate_gradients
-from tfbigbatch.training.input_pipelines import InputWait
 from tfbigbatch.training.metric_sums import MetricSums, Tensors, examples_of
 from tfbigbatch.training.streams import StreamStates
 
@@ -44,7 +43,6 @@ class TrainingSteps:
       streams: None, or what carries a recurrent state from step to step; see `streams.StreamStates`.
       step_gradients: None, or an `instruments.StepGradients` that receives the gradients of every step. The weights do
         not depend on it; it adds up the replicas' gradients once more.
-      input_wait: None, or what measures the time in which steps wait for batches.
     """
 
     def __init__(
@@ -59,7 +57,6 @@ class TrainingSteps:
         batch_slices: Sequence[Callable[[Tensors], Tensors]] = (),
         streams: StreamStates | None = None,
         step_gradients: StepGradients | None = None,
-        input_wait: InputWait | None = None,
     ) -> None:
         self._network = network
         self._strategy = strategy
@@ -68,7 +65,6 @@ class TrainingSteps:
         self._batch_slices = tuple(batch_slices)
         self._streams = streams
         self._step_gradients = step_gradients
-        self._next = next if input_wait is None else input_wait.next
         self._dropout = DropoutSeeds(network, seed)
         self._statistics = _statistics(network) if strategy.num_replicas_in_sync > 1 else []
         self._sums: MetricSums | None = None
@@ -92,13 +88,7 @@ class TrainingSteps:
         """
         if self._sums is None:
             self.build(_spec_of(batches))
-        self._calls.append(self._steps(batches, *_scalars(step, n)))
-
-    def trace(self, batches: Iterator[Any]) -> int:
-        """Traces the function without a step, where it is not traced yet; returns how often it was traced."""
-        self.build(_spec_of(batches))
-        self._steps.get_concrete_function(batches, *_scalars(0, 1))
-        return self._steps.experimental_get_tracing_count()
+        self._calls.append(self._steps(batches, tf.constant(step, tf.int64), tf.constant(n, tf.int64)))
 
     def means(self) -> dict[str, float]:
         """The losses and the metrics over the steps since the window began, by name; {} before the first step."""
@@ -141,7 +131,7 @@ class TrainingSteps:
     def _loop(self, batches: Iterator[Any], first: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
         self._strategy.run(self._built.clear)
         for index in tf.range(n):
-            self._strategy.run(self.in_replica, args=(self._next(batches), first + index))
+            self._strategy.run(self.in_replica, args=(next(batches), first + index))
             self._strategy.run(self._built.end_step)
         return self._strategy.experimental_local_results(self._strategy.run(self._built.total))[0]
 
@@ -323,10 +313,6 @@ def _finite_alike(optimizer: Any, gradients: list[tf.Tensor]) -> list[tf.Tensor]
     own = tf.add_n([tf.reduce_sum(tf.cast(gradient, tf.float32) * 0.0) for gradient in gradients])
     everyone = tf.distribute.get_replica_context().all_reduce("SUM", own)
     return [gradient + tf.cast(everyone, gradient.dtype) for gradient in gradients]
-
-
-def _scalars(step: int, n: int) -> tuple[tf.Tensor, tf.Tensor]:
-    return tf.constant(step, tf.int64), tf.constant(n, tf.int64)
 
 
 def _spec_of(batches: Any) -> Tensors:
