@@ -771,7 +771,7 @@ def test_odd_values_of_fields(tmp_path):
         check_fields(config)
         Rollbacks(str(tmp_path), config).slowed(config)
         for phase in phases_of(config, lambda fields: Data(), replicas=2):
-            assert phase.plan.total_steps >= 0 and phase.plan.evaluation_batch_size >= 1
+            assert phase.total_steps >= 0 and phase.evaluation_batch_size >= 1
 
     assert set(judge(range(60), case)) == {"fine", "refused"}
 

@@ -17,7 +17,7 @@ from tfbigbatch.reports.report import Report
 from tfbigbatch.sweeps.results_cache import ResultsCache
 from tfbigbatch.sweeps.series import restore, run_rows, run_series
 from tfbigbatch.sweeps.sweep import EXTRA, best_learning_rate, is_at_end, next_learning_rates
-from tfbigbatch.training.plan import BatchArithmetic
+from tfbigbatch.training.phases import batch_line
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Beside the tables of results that they made.
@@ -44,7 +44,7 @@ def test_every_row_of_a_sweep_file_can_be_run(file):
     for config in [*(entry.config for entry in made.entries), *tuned]:
         check_fields(config)
         size = tasks.get(config.task).count_examples(config.data, None) or 1_000_000
-        BatchArithmetic(config.batch_size, config.accumulation_steps, 1, size)
+        batch_line(config.batch_size, config.accumulation_steps, 1, size)
         assert set(config.model) <= set(tasks.model_defaults(config.task, config.model.get("name")))
         arguments = config.optimizer.to_dict()
         optimizers.get(arguments.pop("name"), keras="keras3", learning_rate=0.1, **arguments)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfbigbatch.training.phases import EVENTS, Phase
-from tfbigbatch.training.plan import BatchArithmetic
+from tfbigbatch.training.phases import EVENTS, Phase, batch_line
 
 
 @pytest.mark.parametrize(
@@ -15,19 +14,25 @@ from tfbigbatch.training.plan import BatchArithmetic
     [
         ((500, 4, 2, 1437), "does not divide by 4 accumulation steps x 2 replicas = 8. The nearest that does: 496"),
         ((2048, 1, 1, 1437), "batch_size=2048 is larger than the training set of 1437 examples"),
-        ((0, 1, 1, 1437), "both are at least 1"),
     ],
 )
 def test_what_cannot_be_split_is_refused(arguments, said):
     with pytest.raises(ValueError, match=said):
-        BatchArithmetic(*arguments)
+        batch_line(*arguments)
 
 
 def phase(*, steps, first_step, batch, first_example=0, is_last=True, **examples):
     """A phase whose intervals are of so many examples; 0 for none."""
-    intervals = {f"{name}_every": count / batch for name, count in examples.items()}
-    plan = types.SimpleNamespace(total_steps=steps, **intervals)
-    return Phase(types.SimpleNamespace(batch_size=batch), None, plan, first_step, 0, first_example, 1, is_last)
+    unused = dict.fromkeys(("task", "evaluation_batch_size", "tuned", "scaled", "learning_rate", "lines"))
+    return Phase(
+        config=types.SimpleNamespace(batch_size=batch),
+        first_step=first_step,
+        total_steps=steps,
+        every={name: count / batch for name, count in examples.items()},
+        first_example=first_example,
+        is_last=is_last,
+        **unused,
+    )
 
 
 BATCH = st.sampled_from([1, 7, 48, 192])
@@ -48,7 +53,7 @@ EXAMPLES = st.one_of(st.just(0), st.integers(1, 3000))
 def test_events_are_due_after_as_many_examples_and_no_call_of_steps_passes_one(
     steps, first_step, batch, first_example, is_last, log, evaluate, save
 ):
-    intervals = {"log": log, "evaluate": evaluate, "checkpoint": save}
+    intervals = {"log": log, "evaluate": evaluate, "save": save}
     made = phase(
         steps=steps, first_step=first_step, batch=batch, first_example=first_example, is_last=is_last, **intervals
     )

@@ -110,14 +110,14 @@ class BranchedRun:
         Raises:
           ValueError: there is no checkpoint at a step, or none can be branched from.
         """
-        known, peak = sorted(self._paths), self._phase.plan.scaled.learning_rate
+        known, peak = sorted(self._paths), self._phase.scaled.learning_rate
         for step in steps:
             if step not in self._paths:
                 shown = ", ".join(map(str, known))
                 raise InputError(f"--steps={step}: {self.model_dir} has checkpoints at {shown} only.")
         found = []
         for step in steps or known:
-            examples, rate = step * self.config.batch_size, float(self._phase.plan.learning_rate(step))
+            examples, rate = step * self.config.batch_size, float(self._phase.learning_rate(step))
             point = BranchPoint(step, examples, examples / self.dataset_size, rate, self._paths[step])
             # Streams can be cut for a larger batch with an epoch only.
             can_branch = not self._phase.task.carries_state or math.isclose(point.epoch, round(point.epoch))
@@ -187,7 +187,7 @@ class BranchedRun:
         config = copy.deepcopy(self.config)
         # The moments and the weight decay of the run, at its own batch.
         with config.optimizer.unlocked(), config.optimizer.ignore_type():
-            config.optimizer.update(self._phase.plan.scaled.optimizer)
+            config.optimizer.update(self._phase.scaled.optimizer)
         return set_fields(
             config,
             {

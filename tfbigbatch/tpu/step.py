@@ -148,7 +148,7 @@ def lower(request: dict[str, Any]) -> dict[str, Any]:
         "per_replica_batch": batch_size // request["replicas"],
         "accumulation_steps": traced.phase.config.accumulation_steps,
         "examples": traced.phase.examples_in_epoch,
-        "updates": traced.phase.plan.total_steps,
+        "updates": traced.phase.total_steps,
         "weights": traced.weights,
         "variables": len(pure.variables),
         "state_bytes": sum(each.shape.num_elements() * each.dtype.size for each in pure.variables),

@@ -13,8 +13,8 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.models import own_model
 from tfbigbatch.optimizers import keras3
 from tfbigbatch.scaling.date import make_adjustable
+from tfbigbatch.schedules.classes import in_phases
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.instruments import optimizer_fields
 from tfbigbatch.training.phases import Phase
 
@@ -31,12 +31,14 @@ def compiled_network(config: ml_collections.ConfigDict, phases: Sequence[Phase])
     Raises:
       ValueError: a field of the optimizer cannot be used.
     """
-    task, plan = phases[0].task, phases[0].plan
-    learning_rate = run_phases.learning_rate(phases)
+    first = phases[0]
+    learning_rate = in_phases(
+        [phase.learning_rate for phase in phases], [phase.total_steps for phase in phases], keras="keras3"
+    )
     if config.date.enabled:
-        learning_rate = make_adjustable(plan.learning_rate)
-    fields = {**optimizer_fields(config), **plan.scaled.optimizer}
-    return compiled(task, lambda: _optimizer(fields, learning_rate))
+        learning_rate = make_adjustable(first.learning_rate)
+    fields = {**optimizer_fields(config), **first.scaled.optimizer}
+    return compiled(first.task, lambda: _optimizer(fields, learning_rate))
 
 
 def compiled(task: Task, make_optimizer: Any = None) -> keras.Model:

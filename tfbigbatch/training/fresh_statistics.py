@@ -35,7 +35,7 @@ def warning_lines(network: keras.Model, phases: Sequence[Phase], recomputes: boo
     found = time_constants.findings(
         None if recomputes else network,
         network.optimizer,
-        batches=sum(phase.plan.total_steps * phase.config.accumulation_steps for phase in phases),
+        batches=sum(phase.total_steps * phase.config.accumulation_steps for phase in phases),
         updates=phases[-1].last_step,
     )
     found = [

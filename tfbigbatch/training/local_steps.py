@@ -51,9 +51,9 @@ def check(config: ml_collections.ConfigDict, phases: Sequence[Phase]) -> None:
     every = fields["every"]
     for number, phase in enumerate(phases, 1):
         where = f"phases, phase {number}: " if len(phases) > 1 else ""
-        intervals = {"evaluate_every": phase.plan.evaluate_every}
+        intervals = {"evaluate_every": phase.every["evaluate"]}
         if not phase.is_last or number < len(phases):
-            intervals["duration"] = phase.plan.total_steps
+            intervals["duration"] = phase.total_steps
         for name, instrument in config.instruments.items():
             if instrument.get("enabled") and "every" in instrument:
                 intervals[f"instruments.{name}.every"] = to_steps(

@@ -5,30 +5,30 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import ml_collections
 import tensorflow as tf
 
 from tfbigbatch import tasks
 from tfbigbatch.config import recipe
+from tfbigbatch.config.fields import interval
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.errors import InputError
 from tfbigbatch.run_directory.stored_run import Extension
-from tfbigbatch.schedules.classes import in_phases
+from tfbigbatch.scaling.recipe import Recipe
+from tfbigbatch.schedules import to_steps
+from tfbigbatch.schedules.durations import parsed
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training import strategy as strategies
-from tfbigbatch.training.plan import Plan, plan_of, stage_plan
 from tfbigbatch.utils import arguments
 
 # Of an interval in steps: those of a batch ramp are fractions, whose multiples must not be missed by rounding.
 ROUNDING = 1e-9
 
-
-EVENTS = ("log", "evaluate", "save")
-"""What may be due after a step: a row of the training, an evaluation, a checkpoint."""
+EVENTS = {"log": "log_every", "evaluate": "evaluate_every", "save": "checkpoint_every"}
+"""What may be due after a step: a row of the training, an evaluation, a checkpoint; and its field of the config."""
 
 
 def crosses(before: int, step: int, every: float, offset: float = 0) -> bool:
@@ -38,15 +38,21 @@ def crosses(before: int, step: int, every: float, offset: float = 0) -> bool:
     return math.floor((step + offset) / every + ROUNDING) > math.floor((before + offset) / every + ROUNDING)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One phase of a run; a run without phases has one.
+    """One phase of a run, and its batch arithmetic; a run without phases has one, a batch ramp one for each batch.
 
     Attributes:
       config: the run's config, with the phase's own fields.
       task: the task on the phase's data.
-      plan: its arithmetic.
       first_step: step of the run at which it begins.
+      total_steps: its own.
+      every: steps between two of each of EVENTS, 0 for none; whole numbers but for the stages of a batch ramp.
+      evaluation_batch_size: the config's, rounded up to whole replicas; a mask excludes the padding.
+      tuned, scaled: the recipe at its own batch size, and scaled to the run's; with the arguments of the optimizer that
+        the config scales.
+      learning_rate: the schedule of `scaled`, of Keras 3.
+      lines: the arithmetic, for the run's banner.
       skipped: batches left out before this point of the run; see `rollbacks`.
       first_example: of a batch ramp, examples of the run before it; else 0.
       merged: of a batch ramp, batches of the first size in one of its own; the data are read in the first, so that
@@ -56,8 +62,14 @@ class Phase:
 
     config: ml_collections.ConfigDict
     task: Task
-    plan: Plan
     first_step: int
+    total_steps: int
+    every: Mapping[str, float]
+    evaluation_batch_size: int
+    tuned: Recipe
+    scaled: Recipe
+    learning_rate: Callable
+    lines: Sequence[str]
     skipped: int = 0
     first_example: int = 0
     merged: int = 1
@@ -71,7 +83,7 @@ class Phase:
     @property
     def last_step(self) -> int:
         """Step of the run before which it ends."""
-        return self.first_step + self.plan.total_steps
+        return self.first_step + self.total_steps
 
     @property
     def examples_in_epoch(self) -> int:
@@ -86,7 +98,7 @@ class Phase:
     @property
     def evaluation_steps(self) -> int:
         """Batches that hold every held-out example once."""
-        return self.held_out.evaluation_steps(self.plan.evaluation_batch_size)
+        return self.held_out.evaluation_steps(self.evaluation_batch_size)
 
     def is_due(self, event: str, step: int) -> bool:
         """True if an event comes after `step`.
@@ -97,14 +109,13 @@ class Phase:
         """
         if step == self.last_step and (event == "save" or event == "evaluate" and self.is_last):
             return True
-        every, offset = self._interval(event)
-        return crosses(step - 1, step, every, offset)
+        return crosses(step - 1, step, self.every[event], 0.0 if event == "log" else self.offset)
 
     def steps_to_next_event(self, step: int) -> int:
         """Steps from `step` to the next row, evaluation or checkpoint, or to the phase's end."""
         ends = [self.last_step]
-        for event in ("log", "evaluate", "save"):
-            every, offset = self._interval(event)
+        for event, every in self.every.items():
+            offset = 0.0 if event == "log" else self.offset
             if every > 0:
                 end = max(step + 1, math.floor((math.floor((step + offset) / every + ROUNDING) + 1) * every - offset))
                 while not crosses(step, end, every, offset):
@@ -112,23 +123,13 @@ class Phase:
                 ends.append(end)
         return min(ends) - step
 
-    def _interval(self, event: str) -> tuple[float, float]:
-        """(steps between two events, steps to add to one before their multiples are counted)."""
-        plan = self.plan
-        of_event = {
-            "log": (plan.log_every, 0.0),
-            "evaluate": (plan.evaluate_every, self.offset),
-            "save": (plan.checkpoint_every, self.offset),
-        }
-        return of_event[event]
-
     def evaluation_set(
         self, strategy: tf.distribute.Strategy
     ) -> tf.distribute.DistributedDataset | input_pipelines.KeptBatches:
         """The batches of the held-out examples; kept in memory where they are small."""
         return input_pipelines.held_out(
             strategy,
-            lambda context: self.held_out.evaluation_batches(context, batch_size=self.plan.evaluation_batch_size),
+            lambda context: self.held_out.evaluation_batches(context, batch_size=self.evaluation_batch_size),
             self.evaluation_steps,
         )
 
@@ -178,7 +179,8 @@ def phases_of(
       skipped: batches left out.
 
     Raises:
-      ValueError: a phase cannot be planned, or the task or DATE does not support phases.
+      ValueError: a duration or the recipe cannot be used, the batch does not divide over the replicas, or the task or
+        DATE does not support phases.
     """
     found: list[Phase] = []
     first_step = 0
@@ -189,8 +191,7 @@ def phases_of(
                 f"phases, phase {len(found) + 1}: its data is of {task.data_signature}, that of the first phase of "
                 f"{found[0].task.data_signature}. One network is trained: prepare both with the same options."
             )
-        plan = plan_of(fields, task.train.examples_in_epoch(fields.batch_size), replicas)
-        found.append(Phase(fields, task, plan, first_step, skipped))
+        found.append(_phase(fields, task, first_step, replicas, skipped))
         first_step = found[-1].last_step
     if len(found) > 1 and (config.date.enabled or found[0].task.carries_state):
         why = (
@@ -198,6 +199,68 @@ def phases_of(
         )
         raise InputError(f"phases: {len(found)} of them, with {why}; expected none. Train each in a run of its own.")
     return _stages(found[0], replicas) if config.ramp.name != "none" else found
+
+
+def batch_line(batch_size: int, accumulation_steps: int, replicas: int, dataset_size: int) -> str:
+    """global batch = per-replica batch x accumulation x replicas, in words for the banner.
+
+    Args:
+      batch_size: examples in one step (the global batch).
+      accumulation_steps: micro-batches of a replica in one step.
+      replicas: in sync, over all workers.
+      dataset_size: training examples in one epoch.
+
+    Raises:
+      ValueError: the batch does not divide, or is larger than the data.
+    """
+    parts = accumulation_steps * replicas
+    if batch_size % parts:
+        nearest = max(1, round(batch_size / parts)) * parts
+        raise InputError(
+            f"batch_size={batch_size} does not divide by {accumulation_steps} accumulation steps x {replicas} "
+            f"replicas = {parts}. The nearest that does: {nearest}."
+        )
+    if batch_size > dataset_size:
+        raise InputError(
+            f"batch_size={batch_size} is larger than the training set of {dataset_size} examples. Use a batch_size of "
+            "at most that."
+        )
+    return (
+        f"batch      {batch_size:,} global = {batch_size // parts:,} per replica x {accumulation_steps} accumulation x "
+        f"{replicas} replica{'s' if replicas > 1 else ''}"
+    )
+
+
+def _phase(config: ml_collections.ConfigDict, task: Task, first_step: int, replicas: int, skipped: int) -> Phase:
+    """The phase of a config, which begins at a step of the run."""
+    size, batch_size = task.train.examples_in_epoch(config.batch_size), config.batch_size
+    batch = batch_line(batch_size, config.accumulation_steps, replicas, size)
+    total_steps, *every = (
+        to_steps(interval(config, name), name=name, batch_size=batch_size, dataset_size=size)
+        for name in ("duration", *EVENTS.values())
+    )
+    tuned = recipe.tuned_recipe(config, size)
+    scaled = recipe.scaled_recipe(config, tuned)
+    of_schedule, *of_optimizer = tuned.changes(scaled)
+    return Phase(
+        config=config,
+        task=task,
+        first_step=first_step,
+        total_steps=total_steps,
+        every=dict(zip(EVENTS, every)),
+        evaluation_batch_size=-(-config.evaluation_batch_size // replicas) * replicas,
+        tuned=tuned,
+        scaled=scaled,
+        learning_rate=scaled.schedule(size, keras="keras3"),
+        lines=(
+            batch,
+            f"length     {total_steps:,} steps = {total_steps * batch_size / size:.4g} epochs of {size:,} examples "
+            f"({size / batch_size:.4g} steps each); {total_steps * batch_size:,} examples seen",
+            f"schedule   {config.schedule.rule}, {of_schedule}, then {config.schedule.decay}",
+            *([f"scaled     {', '.join(of_optimizer)}"] if of_optimizer else []),
+        ),
+        skipped=skipped,
+    )
 
 
 def _stages(phase: Phase, replicas: int) -> list[Phase]:
@@ -208,12 +271,12 @@ def _stages(phase: Phase, replicas: int) -> list[Phase]:
       replicas: over all workers.
 
     Raises:
-      ValueError: the ramp cannot be used in this run.
+      ValueError: the ramp cannot be used in this run, or a batch does not divide over the replicas.
     """
     config, task = phase.config, phase.task
     if config.date.enabled:
         raise InputError(f"ramp.name={config.ramp.name!r} with date.enabled: DATE adjusts the schedule of one batch.")
-    ramp = recipe.batch_ramp(config, phase.plan.scaled, phase.examples_in_epoch)
+    ramp = recipe.batch_ramp(config, phase.scaled, phase.examples_in_epoch)
     assert ramp is not None
     # Streams that carry state begin with an epoch only: there each of them begins at its first window.
     examples_in_epoch = task.train.examples_in_epoch
@@ -223,10 +286,33 @@ def _stages(phase: Phase, replicas: int) -> list[Phase]:
         fields = copy.deepcopy(config)
         fields.batch_size = stage.batch_size
         fields.accumulation_steps = _passes(config, stage.batch_size, replicas, bool(task.batch_slices))
-        plan = stage_plan(phase.plan, ramp, stage, fields, examples_in_epoch(stage.batch_size), replicas)
-        merged = 1 if task.carries_state else stage.batch_size // config.batch_size
-        is_last = stage is stages[-1]
-        found.append(Phase(fields, task, plan, stage.first_step, phase.skipped, stage.first_example, merged, is_last))
+        size, every = examples_in_epoch(stage.batch_size), {}
+        for event, name in EVENTS.items():
+            text = interval(fields, name)
+            number, unit = parsed(text, name=name)
+            # Not rounded to steps of this stage, so that each interval ends after as many examples in all stages.
+            examples = to_steps(text, name=name, batch_size=1, dataset_size=size)
+            every[event] = number if unit == "step" else examples / stage.batch_size
+        batch = batch_line(stage.batch_size, fields.accumulation_steps, replicas, size)
+        _, _, *schedule = phase.lines
+        line = (
+            f"{batch}, from step {stage.first_step:,} (epoch {stage.first_example / size:.4g}): {stage.steps:,} steps, "
+            f"learning rate x{stage.factor:.4g}"
+        )
+        found.append(
+            dataclasses.replace(
+                phase,
+                config=fields,
+                first_step=stage.first_step,
+                total_steps=stage.steps,
+                every=every,
+                learning_rate=ramp.schedule_of(stage, phase.learning_rate, keras="keras3"),
+                lines=(*(schedule if stage is stages[0] else ()), line),
+                first_example=stage.first_example,
+                merged=1 if task.carries_state else stage.batch_size // config.batch_size,
+                is_last=stage is stages[-1],
+            )
+        )
     return found
 
 
@@ -253,52 +339,38 @@ def at_step(phases: Sequence[Phase], step: int) -> Phase:
     return next((phase for phase in phases if step < phase.last_step), phases[-1])
 
 
-def learning_rate(phases: Sequence[Phase]) -> Any:
-    """The learning-rate schedule of the whole run, of Keras 3."""
-    return in_phases(
-        [phase.plan.learning_rate for phase in phases],
-        [phase.plan.total_steps for phase in phases],
-        keras="keras3",
-    )
-
-
 def lines(phases: Sequence[Phase]) -> list[str]:
     """The arithmetic of all phases, for the run's banner."""
-    if len(phases) == 1:
-        return list(phases[0].plan.lines)
-    if phases[0].config.ramp.name != "none":
-        return [line for phase in phases for line in phase.plan.lines]
-    return [
-        line
-        for number, phase in enumerate(phases, 1)
-        for line in (
-            f"phase {number}    of {len(phases)}, from step {phase.first_step:,}: {phase.task.train.source}",
-            *phase.plan.lines,
-        )
-    ]
+    found: list[str] = []
+    for number, phase in enumerate(phases, 1):
+        if len(phases) > 1 and phase.config.ramp.name == "none":
+            source = phase.task.train.source
+            found.append(f"phase {number}    of {len(phases)}, from step {phase.first_step:,}: {source}")
+        found += phase.lines
+    return found
 
 
-def extension_lines(phase: Phase, extension: Extension, replicas: int) -> list[str]:
+def extension_lines(phase: Phase, extension: Extension) -> list[str]:
     """The changes of a finished run that is trained for longer, above all its learning rate; for the run's banner.
 
     Args:
       phase: the run's only one.
       extension: of the run.
-      replicas: over all workers.
 
     Raises:
       ValueError: the new duration is no longer than the one before.
     """
     config = phase.config
-    if phase.plan.total_steps <= extension.total_steps:
+    if phase.total_steps <= extension.total_steps:
         raise InputError(
-            f"--extend: duration={config.duration!r} is {phase.plan.total_steps:,} steps, and the run was of "
+            f"--extend: duration={config.duration!r} is {phase.total_steps:,} steps, and the run was of "
             f"{extension.total_steps:,} ({extension.duration}). Give a longer --config.duration."
         )
     before = copy.deepcopy(config)
     before.duration = extension.duration
-    ended = plan_of(before, phase.examples_in_epoch, replicas).learning_rate(extension.step - 1)
-    begins = phase.plan.learning_rate(extension.step)
+    ended_by = recipe.scaled_recipe(before, recipe.tuned_recipe(before, phase.examples_in_epoch))
+    ended = ended_by.schedule(phase.examples_in_epoch, keras="keras3")(extension.step - 1)
+    begins = phase.learning_rate(extension.step)
     return [
         f"extend     at step {extension.step:,}, from {extension.duration} to {config.duration}",
         f"           learning rate {float(ended):.4g} in step {extension.step:,} by the schedule that ended there, "

@@ -173,7 +173,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         f"task       {config.task}: {task.train.source}, {task.train.contents}",
         f"strategy   {machine.description}",
         *run_phases.lines(phases),
-        *(run_phases.extension_lines(phases[0], directory.extension, machine.replicas) if directory.extension else []),
+        *(run_phases.extension_lines(phases[0], directory.extension) if directory.extension else []),
         f"optimizer  {config.optimizer.get('name')}, {machine.precision}",
         *local_steps.lines(config, machine.replicas),
         *task.banner_lines(),
@@ -273,7 +273,7 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
             # Of a batch ramp the last: the streams of a smaller batch are the first ones of each replica.
             largest = max(phase.config.batch_size for phase in plan.phases)
             streams = StreamStates(network, largest)
-            evaluation_streams = StreamStates(network, plan.phases[0].plan.evaluation_batch_size)
+            evaluation_streams = StreamStates(network, plan.phases[0].evaluation_batch_size)
         instruments = RunInstruments(config, network, task, write, options.model_dir)
     task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
     if not options.use_fake_data:
@@ -295,7 +295,7 @@ def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> scaling
         first_step=0,
         last_step=micro_batches,
     )
-    recipe = plan.phases[0].plan.tuned if use_noise else None
+    recipe = plan.phases[0].tuned if use_noise else None
     return scaling.DATE(probe=probe, recipe=recipe, batch_size=config.batch_size, log=log, **fields)
 
 
@@ -396,10 +396,10 @@ def open_directory(
     if plan.mlperf:
         first = plan.phases[0]
         plan.mlperf.start(
-            mlperf.settings(config, first.plan.scaled, first.task, first.held_out, machine.replicas),
+            mlperf.settings(config, first.scaled, first.task, first.held_out, machine.replicas),
             step=start.step,
             steps_in_epoch=first.examples_in_epoch / config.batch_size,
-            evaluate_every=int(first.plan.evaluate_every),
+            evaluate_every=int(first.every["evaluate"]),
             evaluates=owes_evaluation(run_phases.at_step(plan.phases, start.step - 1), model.log, start.step),
         )
 
