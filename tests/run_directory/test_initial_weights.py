@@ -37,11 +37,14 @@ def test_what_does_not_fit_stays_random_and_is_told(tmp_path):
     before, after = network(classes=5, hidden="other"), network()
     before.get_layer("norm").gamma.assign([2.0] * 4)
     random = [after.get_layer(name).kernel.numpy() for name in ("head", "hidden")]
-    found = initial_weights.load_into(after, saved(tmp_path, before))
-    assert found.other_shape == ["head/kernel [4, 3], there [4, 5]", "head/bias [3], there [5]"]
+    path = saved(tmp_path, before)
     # Names that differ are not guessed.
-    assert found.missing == ["hidden/kernel", "hidden/bias"] and found.unused == ["other/bias", "other/kernel"]
-    assert "           not there: hidden/kernel, hidden/bias" in found.lines()
+    assert initial_weights.load_into(after, path) == [
+        f"init       4 of 8 variables from {path}; the optimizer starts fresh",
+        "           other shape: head/kernel [4, 3], there [4, 5], head/bias [3], there [5]",
+        "           not there: hidden/kernel, hidden/bias",
+        "           not used: other/bias, other/kernel",
+    ]
     for name, kernel in zip(("head", "hidden"), random):
         np.testing.assert_array_equal(after.get_layer(name).kernel, kernel)
     np.testing.assert_equal(before.get_layer("norm").get_weights(), after.get_layer("norm").get_weights())
@@ -72,9 +75,9 @@ def test_variables_of_one_path_are_told_apart(tmp_path):
     before, after = Twins(), Twins()
     for each in (before, after):
         each(np.zeros([1, 2], "float32"))
-    found = initial_weights.load_into(after, saved(tmp_path, before))
-    # Neither has the model's own name, which differs between the two.
-    assert found.matched == [
+    # None has the model's own name, which differs between the two.
+    assert initial_weights.load_into(after, saved(tmp_path, before))[0].startswith("init       6 of 6 variables")
+    assert list(weights.by_path(after)) == [
         *("twin/kernel", "twin/bias", "twin/kernel~2", "twin/bias~2", "third.S/kernel", "third.S/bias")
     ]
     np.testing.assert_equal(before.get_weights(), after.get_weights())

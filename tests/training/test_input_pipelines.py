@@ -45,22 +45,9 @@ def test_an_iterator_that_is_dropped_does_not_hold_up(replicas):
 
 
 @pytest.mark.parametrize("replicas", [1, 4])
-def test_held_out_batches_are_read_once_where_they_are_small(replicas, monkeypatch):
-    strategy, read = replicated(replicas), []
-
-    def counted(context):
-        def noted(taken):
-            tf.py_function(lambda: read.append(1), [], [])
-            return taken
-
-        batches = by_index.replica_batches(lambda taken: taken, context, batch_size=8, first_step=0, last_step=3)
-        return batches.map(noted)
-
-    kept = input_pipelines.held_out(strategy, counted, 3)
+def test_each_round_of_held_out_batches_is_the_same(replicas):
+    strategy = replicated(replicas)
+    batches = input_pipelines.rounds(strategy, _positions, 3)
     for _ in range(2):
-        shares = [strategy.experimental_local_results(each) for each in kept]
-        assert tf.concat(tf.nest.flatten(shares), axis=0).numpy().tolist() == list(range(24))
-    assert len(read) == 3 * strategy.num_replicas_in_sync
-    # 24 positions of 8 bytes.
-    monkeypatch.setattr(input_pipelines, "_KEPT_BYTES", 3 * 8 * 8 - 1)
-    assert not isinstance(input_pipelines.held_out(strategy, counted, 3), input_pipelines.KeptBatches)
+        shares = [strategy.experimental_local_results(next(batches)) for _ in range(3)]
+        assert tf.concat(tf.nest.flatten(shares), axis=0).numpy().tolist() == list(range(8, 32))

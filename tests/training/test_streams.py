@@ -1,6 +1,7 @@
 """Streams with carried state: replicas, accumulation and the number of streams do not change it."""
 
 import itertools
+import types
 
 import keras
 import numpy as np
@@ -14,7 +15,7 @@ from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.evaluation_step import EvaluationStep
 from tfbigbatch.training.step import TrainingSteps
-from tfbigbatch.training.streams import CarriedState, StreamStates
+from tfbigbatch.training.streams import StreamStates
 
 STREAMS = 8
 # 399 predictions in 8 streams of 50: windows of 6 that an epoch's end and the text's end cut short.
@@ -165,15 +166,21 @@ def test_stopped_in_a_stream_and_resumed_it_ends_in_the_same_bits(tmp_path, repl
     np.testing.assert_equal(*ends)
 
 
+def of_sizes(*sizes):
+    """The states of a network, of which nothing else is looked at."""
+    states = [keras.Input((size,)) for size in sizes]
+    return StreamStates(types.SimpleNamespace(inputs=[None, *states]), STREAMS)
+
+
 @pytest.mark.parametrize("writers, readers", [(1, 4), (4, 2), (2, 1)])
 def test_the_states_of_some_replicas_are_read_by_any_number(writers, readers):
     numbers = np.random.RandomState(0).normal(size=(STREAMS, 3)).astype(np.float32)
     with replicated(writers).scope():
-        one = CarriedState([3], STREAMS)
+        one = of_sizes(3)
     with replicated(readers).scope():
-        other = CarriedState([3], STREAMS)
+        other = of_sizes(3)
     for carried in (one, other):
-        held = carried.gathered()
+        (held,) = carried.checkpoint_part().more.values()
         held[0].assign(numbers)
         carried.spread(held)
         held[0].assign(tf.zeros_like(held[0]))
@@ -182,7 +189,7 @@ def test_the_states_of_some_replicas_are_read_by_any_number(writers, readers):
 
 
 def test_a_stream_that_begins_forgets_even_what_is_not_finite():
-    carried = CarriedState([3, 2], 4)
+    carried = of_sizes(3, 2)
     carried.write(tf.constant([1, 2]), [tf.fill([2, 3], float("nan")), tf.cast(tf.fill([2, 2], 2.0), tf.bfloat16)])
     first, second = carried.read(tf.constant([2, 3]), tf.constant([True, False]))
     np.testing.assert_array_equal(first, np.zeros((2, 3)))

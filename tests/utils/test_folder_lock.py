@@ -74,21 +74,6 @@ def test_folders_that_were_made_go_where_nothing_was_written(tmp_path):
     assert [path.name for path in (tmp_path / "runs" / "two").iterdir()] == ["config.json"]
 
 
-def test_a_file_that_its_last_holder_removed_is_no_lock(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_lock, "PATIENCE", 5.0)
-    real, calls = fcntl.flock, []
-
-    def removed_in_between(descriptor, operation):
-        if not calls:
-            os.remove(tmp_path / NAME)
-        calls.append(operation)
-        return real(descriptor, operation)
-
-    monkeypatch.setattr(fcntl, "flock", removed_in_between)
-    with locked(str(tmp_path), refused):
-        assert len(calls) == 2 and (tmp_path / NAME).exists()
-
-
 def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch):
     def fails(descriptor, operation):
         raise OSError(errno.ENOLCK, "No locks available")

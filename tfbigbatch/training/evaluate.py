@@ -49,7 +49,7 @@ class Evaluator:
         self._network = network
         self._averages = averages
         self._fresh = fresh_statistics
-        self._training_batches = batches_of(phase, strategy) if fresh_statistics else ()
+        self._training_batches = batches_of(phase, strategy) if fresh_statistics else tuple
         self._batches = phase.evaluation_set(strategy)
         self._step = EvaluationStep(
             network,
@@ -79,7 +79,7 @@ class Evaluator:
         averages = self._averages.in_place_of_weights() if self._averages else contextlib.nullcontext()
         with local_steps.common_weights(self._network.optimizer), averages:
             if self._fresh:
-                self._fresh.recompute(self._training_batches)
+                self._fresh.recompute(self._training_batches())
             if not task.has_scores or task.metrics_with_scores:
                 results = self._step.metrics(self._read(steps), after_batch)
             if task.has_scores:
@@ -96,4 +96,4 @@ class Evaluator:
         return results
 
     def _read(self, steps: int) -> Iterator[Any]:
-        return itertools.islice(iter(self._batches), steps)
+        return itertools.islice(self._batches, steps)

@@ -7,7 +7,8 @@ have changed since; with averages of the weights they are of other weights altog
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -48,18 +49,19 @@ def warning_lines(network: keras.Model, phases: Sequence[Phase], recomputes: boo
     return [f"warning    {each}" for each in found]
 
 
-def batches_of(phase: Phase, strategy: tf.distribute.Strategy) -> Iterable[Any]:
-    """The first training batches of a phase, in the size of a micro-batch."""
+def batches_of(phase: Phase, strategy: tf.distribute.Strategy) -> Callable[[], Iterable[Any]]:
+    """A function that gives the first training batches of a phase, in the size of a micro-batch."""
     config, train = phase.config, phase.task.train
     size = config.batch_size // config.accumulation_steps
     count = min(MOST_BATCHES, max(1, phase.examples_in_epoch // size))
-    return input_pipelines.held_out(
+    batches = input_pipelines.rounds(
         strategy,
         lambda context: train.training_batches(
             context, batch_size=size, seed=config.seed, first_step=0, last_step=count
         ),
         count,
     )
+    return lambda: itertools.islice(batches, count)
 
 
 class FreshStatistics:

@@ -7,13 +7,10 @@ well, to copy batches to it, and no option disables their tuning. CPUs need no c
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
-
-_KEPT_BYTES = 64 * 2**20
 
 
 def distribute(
@@ -26,65 +23,6 @@ def distribute(
       batches_of: returns the batches of an input context's replicas, in turn. Called once for each worker, or for
         each replica.
     """
-    return _distributed(strategy, batches_of)[0]
-
-
-def of_same_length(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Declares a worker's dataset infinite: all workers have as many batches, and need not synchronise before each."""
-    return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
-
-
-def held_out(
-    strategy: tf.distribute.Strategy,
-    batches_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],
-    steps: int,
-) -> tf.distribute.DistributedDataset | KeptBatches:
-    """The batches of a held-out split, which is read again in each evaluation.
-
-    They are kept in memory where all replicas are CPUs and a worker's batches take at most 64 MiB: to make an iterator
-    for each evaluation takes longer than a small network takes for hundreds of examples.
-
-    Args:
-      strategy, batches_of: as in `distribute`.
-      steps: the number of batches.
-    """
-    batches, pipeline = _distributed(strategy, batches_of)
-    specs = tf.nest.flatten(pipeline.element_spec)
-    if _devices(strategy) != {"CPU"} or not all(spec.shape.is_fully_defined() for spec in specs):
-        return batches
-    of_replica = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
-    size = steps * len(strategy.extended.worker_devices) * of_replica
-    return KeptBatches(batches, steps) if size <= _KEPT_BYTES else batches
-
-
-class KeptBatches:
-    """Batches that the first iteration reads, and keeps in memory for those after it.
-
-    Args:
-      batches: the distributed dataset, always the same.
-      steps: how many of its batches.
-    """
-
-    def __init__(self, batches: tf.distribute.DistributedDataset, steps: int) -> None:
-        self.batches = batches
-        self.steps = steps
-        self._kept: list[Any] = []
-
-    def __iter__(self) -> Iterator[Any]:
-        if not self._kept:
-            self._kept = list(itertools.islice(self.batches, self.steps))
-        return iter(self._kept)
-
-
-def _devices(strategy: tf.distribute.Strategy) -> set[str]:
-    """The types of a worker's devices."""
-    return {tf.DeviceSpec.from_string(device).device_type for device in strategy.extended.worker_devices}
-
-
-def _distributed(
-    strategy: tf.distribute.Strategy, batches_of: Callable[[tf.distribute.InputContext], tf.data.Dataset]
-) -> tuple[tf.distribute.DistributedDataset, tf.data.Dataset]:
-    """The distributed dataset, and the pipeline of this worker or of its first replica."""
     untuned = tf.data.Options()
     untuned.autotune.enabled = False
     pipelines: list[tf.data.Dataset] = []
@@ -93,16 +31,41 @@ def _distributed(
         pipelines.append(batches_of(context).with_options(untuned))
         return pipelines[-1]
 
-    on_cpus = _devices(strategy) == {"CPU"}
+    devices = strategy.extended.worker_devices
+    on_cpus = {tf.DeviceSpec.from_string(device).device_type for device in devices} == {"CPU"}
     if on_cpus and isinstance(strategy, tf.distribute.MirroredStrategy):
         per_replica = tf.distribute.InputOptions(
             experimental_fetch_to_device=False,
             experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
         )
-        return strategy.distribute_datasets_from_function(pipeline, per_replica), pipelines[0]
+        return strategy.distribute_datasets_from_function(pipeline, per_replica)
     distributed = strategy.distribute_datasets_from_function(pipeline)
-    is_one = on_cpus and len(strategy.extended.worker_devices) == 1
-    return _OnHost(pipelines[0]) if is_one else distributed, pipelines[0]
+    return _OnHost(pipelines[0]) if on_cpus and len(devices) == 1 else distributed
+
+
+def of_same_length(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Declares a worker's dataset infinite: all workers have as many batches, and need not synchronise before each."""
+    return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+
+
+def rounds(
+    strategy: tf.distribute.Strategy,
+    batches_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],
+    steps: int,
+) -> Iterator[Any]:
+    """The batches of a held-out split for any number of evaluations, the same `steps` of them for each.
+
+    From one iterator: to make one for each evaluation takes longer than a small network takes for hundreds of examples.
+
+    Args:
+      strategy, batches_of: as in `distribute`.
+      steps: the number of batches.
+    """
+
+    def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return batches_of(context).take(steps * context.num_replicas_in_sync // context.num_input_pipelines).repeat()
+
+    return iter(distribute(strategy, pipeline))
 
 
 def merged(batches: tf.data.Dataset, count: int, replicas: int) -> tf.data.Dataset:

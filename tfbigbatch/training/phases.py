@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import ml_collections
 import tensorflow as tf
@@ -123,11 +124,9 @@ class Phase:
                 ends.append(end)
         return min(ends) - step
 
-    def evaluation_set(
-        self, strategy: tf.distribute.Strategy
-    ) -> tf.distribute.DistributedDataset | input_pipelines.KeptBatches:
-        """The batches of the held-out examples; kept in memory where they are small."""
-        return input_pipelines.held_out(
+    def evaluation_set(self, strategy: tf.distribute.Strategy) -> Iterator[Any]:
+        """The batches of the held-out examples, again and again."""
+        return input_pipelines.rounds(
             strategy,
             lambda context: self.held_out.evaluation_batches(context, batch_size=self.evaluation_batch_size),
             self.evaluation_steps,

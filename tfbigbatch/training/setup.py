@@ -264,7 +264,7 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     with machine.strategy.scope():
         network = compiled_network(config, plan.phases)
         if directory.init_from and not checkpoint_files.paths(directory.files.checkpoints):
-            machine.say(*initial_weights.load_into(network, directory.init_from["checkpoint"]).lines())
+            machine.say(*initial_weights.load_into(network, directory.init_from["checkpoint"]))
         averages = weight_averages(network)
         streams = evaluation_streams = None
         if averages:

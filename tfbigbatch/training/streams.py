@@ -14,15 +14,29 @@ from tfbigbatch.training.checkpoints import CheckpointPart
 class StreamStates:
     """Carries the states of a network's streams through training steps, or through an evaluation.
 
-    Accumulation splits the streams, not the windows. Create it inside the strategy's scope.
+    Accumulation splits the streams, not the windows. Replica r of R keeps the rows [r * batch_size / R, (r + 1) *
+    batch_size / R) of its own streams, and no step moves them between replicas. Create it inside the strategy's scope.
 
     Args:
       network: keras.Model from [tokens, *states] to [logits, *states]; each state is of shape [batch, size].
-      batch_size: streams over all replicas.
+      batch_size: streams over all replicas, a multiple of their number.
     """
 
     def __init__(self, network: Any, batch_size: int) -> None:
-        self.carried = CarriedState([state.shape[-1] for state in network.inputs[1:]], batch_size)
+        self._strategy = tf.distribute.get_strategy()
+        self._batch_size = batch_size
+        self._rows = batch_size // self._strategy.num_replicas_in_sync
+        self._variables = [
+            tf.Variable(
+                tf.zeros([self._rows, state.shape[-1]]),
+                trainable=False,
+                # Each replica assigns its own, and no value of all of them is needed.
+                synchronization=tf.VariableSynchronization.ON_READ,
+                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+                name=f"carried_{index}",
+            )
+            for index, state in enumerate(network.inputs[1:])
+        ]
 
     def outputs(self, network: Any, x: Mapping[str, tf.Tensor], training: bool) -> tf.Tensor:
         """The logits of a batch of windows, whose states it reads and writes; called in the replica.
@@ -32,48 +46,23 @@ class StreamStates:
           x: features of `language_model.contiguous_batches`: 'tokens' [b, window], 'stream' and 'fresh' [b].
           training: as in Keras.
         """
-        before = self.carried.read(x["stream"], x["fresh"])
+        before = self.read(x["stream"], x["fresh"])
         logits, *after = network([x["tokens"], *before], training=training)
-        self.carried.write(x["stream"], after)
+        self.write(x["stream"], after)
         return logits
 
     def checkpoint_part(self) -> CheckpointPart:
-        """The states of all streams, which any number of replicas that divides them can restore."""
-        whole = self.carried.gathered()
+        """The states of all streams [batch_size, size], which any number of replicas that divides them can restore.
+
+        They are restored from another number of streams too, as where a batch ramp follows the run of its first batch.
+        """
+        sizes = [variable.shape[1] for variable in self._variables]
+        whole = [tf.Variable(tf.zeros([self._batch_size, size]), trainable=False, shape=[None, size]) for size in sizes]
         return CheckpointPart(
             {"carried_state": whole},
-            before_save=functools.partial(self.carried.gather, whole),
-            after_restore=functools.partial(self.carried.spread, whole),
+            before_save=functools.partial(self.gather, whole),
+            after_restore=functools.partial(self.spread, whole),
         )
-
-
-class CarriedState:
-    """The states of `batch_size` streams: each replica keeps the rows of its own streams.
-
-    Create it inside the strategy's scope. Replica r of R keeps the rows [r * batch_size / R,
-    (r + 1) * batch_size / R), and no step moves them between replicas.
-
-    Args:
-      sizes: the width of each state.
-      batch_size: streams over all replicas, a multiple of their number.
-    """
-
-    def __init__(self, sizes: Sequence[int], batch_size: int) -> None:
-        self._strategy = tf.distribute.get_strategy()
-        self._sizes = list(sizes)
-        self._batch_size = batch_size
-        self._rows = batch_size // self._strategy.num_replicas_in_sync
-        self._variables = [
-            tf.Variable(
-                tf.zeros([self._rows, size]),
-                trainable=False,
-                # Each replica assigns its own, and no value of all of them is needed.
-                synchronization=tf.VariableSynchronization.ON_READ,
-                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-                name=f"carried_{index}",
-            )
-            for index, size in enumerate(self._sizes)
-        ]
 
     def read(self, stream: tf.Tensor, fresh: tf.Tensor) -> list[tf.Tensor]:
         """The states of some streams of a replica; called in the replica.
@@ -95,17 +84,8 @@ class CarriedState:
             rows = tf.tensor_scatter_nd_update(variable, stream[:, tf.newaxis], tf.cast(state, variable.dtype))
             variable.assign(rows)
 
-    def gathered(self) -> list[tf.Variable]:
-        """Variables [batch_size, size] for the states of all streams, as a checkpoint stores them; initially zero.
-
-        They are restored from another number of streams too, as where a batch ramp follows the run of its first batch.
-        """
-        return [
-            tf.Variable(tf.zeros([self._batch_size, size]), trainable=False, shape=[None, size]) for size in self._sizes
-        ]
-
     def gather(self, into: Sequence[tf.Variable]) -> None:
-        """Copies the states of all replicas into variables from `gathered`, on every worker."""
+        """Copies the states of all replicas into variables [batch_size, size], on every worker."""
 
         # A sum of pieces that are zero outside of a replica's own rows gives the same order of rows on any strategy.
         def piece(variable: tf.Variable) -> tf.Tensor:

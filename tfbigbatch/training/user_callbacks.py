@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from tfbigbatch.utils.files import read_json, write_json
 FILE = "callbacks.json"
 """Name of the file in a run directory with the counters of the callbacks."""
 
-_BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end")
+_BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 # Entries of the file: a run may be resumed from an older checkpoint than its newest.
 _KEPT = 10
 
@@ -56,9 +55,12 @@ class UserCallbacks:
     ) -> None:
         self.callbacks = list(callbacks)
         self.stopped_by: str | None = None
-        self.wants_batches = any(_overrides(each, hook) for each in self.callbacks for hook in _BATCH_HOOKS)
+        hooks = [getattr(each, hook, None) for each in self.callbacks for hook in _BATCH_HOOKS]
+        # Keras marks those of its own that do nothing.
+        self.wants_batches = any(hook and not getattr(hook, "_is_default", False) for hook in hooks)
         self._path = os.path.join(directory, FILE)
         self._writes = writes
+        self._entries: list[dict[str, Any]] = []
         self._agree = agree
         self._epoch = 0
         self._has_begun = self._in_epoch = False
@@ -80,7 +82,7 @@ class UserCallbacks:
         self._each("on_train_begin", {})
         self._initial = [counters(each) for each in self.callbacks]
         self._window_start = step
-        if step and self.callbacks:
+        if step and self.callbacks and os.path.exists(self._path):
             self._restore(step)
 
     def before_steps(self, step: int) -> None:
@@ -149,35 +151,22 @@ class UserCallbacks:
     def _keep(self, step: int) -> None:
         if not self._writes or not self.callbacks:
             return
-        entries = [each for each in self._entries() if each["step"] < step][-_KEPT + 1 :]
         states = [
             {"class": type(each).__name__, "state": _changed(counters(each), initial)}
             for each, initial in zip(self.callbacks, self._initial)
         ]
-        write_json(self._path, [*entries, {"step": step, "epoch": self._epoch, "callbacks": states}])
+        entry = {"step": step, "epoch": self._epoch, "callbacks": states}
+        self._entries = [*(each for each in self._entries[1 - _KEPT :] if each["step"] < step), entry]
+        write_json(self._path, self._entries)
 
     def _restore(self, step: int) -> None:
-        past = [each for each in self._entries() if each["step"] <= step]
-        if not past:
-            return
-        self._epoch = int(past[-1]["epoch"])
-        for callback, initial, kept in zip(self.callbacks, self._initial, past[-1]["callbacks"]):
-            if kept["class"] == type(callback).__name__:
-                vars(callback).update({name: value for name, value in kept["state"].items() if name in initial})
-
-    def _entries(self) -> list[dict[str, Any]]:
-        if not os.path.exists(self._path):
-            return []
-        content = read_json(self._path)
         try:
-            return [
-                {
-                    "step": int(each["step"]),
-                    "epoch": int(each["epoch"]),
-                    "callbacks": [{"class": str(of["class"]), "state": dict(of["state"])} for of in each["callbacks"]],
-                }
-                for each in content
-            ]
+            self._entries = [each for each in read_json(self._path) if each["step"] <= step]
+            for newest in self._entries[-1:]:
+                self._epoch = int(newest["epoch"])
+                for callback, initial, kept in zip(self.callbacks, self._initial, newest["callbacks"]):
+                    if kept["class"] == type(callback).__name__:
+                        vars(callback).update({name: kept["state"][name] for name in initial if name in kept["state"]})
         except (TypeError, KeyError, ValueError, OverflowError):
             raise InputError(
                 f"{self._path} does not hold the counters of callbacks. Remove the file: they begin again."
@@ -212,15 +201,3 @@ def _changed(counters: Mapping[str, Any], initial: Mapping[str, Any]) -> dict[st
         for name, value in counters.items()
         if name in initial and value != initial[name] and not (isinstance(value, float) and not math.isfinite(value))
     }
-
-
-def _overrides(callback: Any, hook: str) -> bool:
-    """True if a callback does something in a hook; Keras calls `on_batch_end` as `on_train_batch_end`."""
-    bases = [sys.modules[name].callbacks.Callback for name in ("keras", "tf_keras") if name in sys.modules]
-    for name in (hook, hook.replace("train_", "")):
-        if name in vars(callback):
-            return True
-        method = getattr(type(callback), name, None)
-        if method is not None and all(method is not getattr(base, name, None) for base in bases):
-            return True
-    return False

@@ -118,7 +118,7 @@ def advise_experiment(
     with strategy.scope():
         network = compiled(config)
         if init_from:
-            for line in initial_weights.load_into(network, stored_run.checkpoint_at(init_from)).lines():
+            for line in initial_weights.load_into(network, stored_run.checkpoint_at(init_from)):
                 say(line)
         gradients = instruments.StepGradients(len(network.trainable_variables))
     examples = task.train.examples_in_epoch(config.batch_size)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import socket
-import stat
 import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
 
+import filelock
+
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import writing_errors
+from tfbigbatch.utils.files import itself, read_bytes, writing_errors
 
 NAME = ".lock"
 """The lock's file in the folder; whoever holds the lock writes into it who that is."""
 # Seconds: a process that was killed holds its lock until its memory is given back.
 PATIENCE = 3.0
-_POLL = 0.1
 _MOST_BYTES = 200
 # Of file systems that have no locks.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
@@ -29,8 +28,7 @@ _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 class FolderLock:
     """The lock on a folder, by `flock`; the kernel releases it when the process ends, however that is.
 
-    Programs that this process starts do not inherit it, and a forked child closes its copy at once: a child that
-    outlives the process does not keep the lock.
+    Neither a program that this process starts nor a forked child keeps it.
 
     Args:
       folder: to lock; it is made.
@@ -38,10 +36,10 @@ class FolderLock:
     """
 
     def __init__(self, folder: str, name: str = NAME) -> None:
-        self._descriptor: int | None = None
         # Absolute: the process may change its working directory.
         self.folder = os.path.abspath(folder)
         self._path = os.path.join(self.folder, name)
+        self._lock = filelock.FileLock(self._path, thread_local=False, fallback_to_soft=False)
         self._made: list[str] = []
 
     def acquire(self, refused: Callable[[str], str], from_own: bool = False) -> None:
@@ -54,25 +52,16 @@ class FolderLock:
         Raises:
           ValueError: another process holds it, or another object of this one; or the folder cannot be written.
         """
-        for other in list(_held) if from_own else ():
-            if other._path == self._path:
-                other.forget()
+        if from_own and self._path in _held:
+            _held[self._path].release()
         with writing_errors(self.folder):
             self._made = _missing(self.folder)
             os.makedirs(self.folder, exist_ok=True)
-        until = time.monotonic() + PATIENCE
-        while self._descriptor is None:
-            with writing_errors(self._path):
-                descriptor = _opened(self._path)
+        with writing_errors(self._path):
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # The last holder may have removed the file since it was opened.
-                if _is_file(descriptor, self._path):
-                    self._descriptor, descriptor = descriptor, -1
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise InputError(refused(_holder(descriptor))) from None
-                time.sleep(_POLL)
+                self._lock.acquire(timeout=PATIENCE, poll_interval=0.1)
+            except filelock.Timeout:
+                raise InputError(refused(_holder(self._path))) from None
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
@@ -82,44 +71,26 @@ class FolderLock:
                     stacklevel=2,
                 )
                 return
-            finally:
-                if descriptor >= 0:
-                    os.close(descriptor)
-        _held.add(self)
-        _say_holder(self._descriptor)
+        _held[self._path] = self._lock
+        # On a full disk the lock holds without it.
+        with contextlib.suppress(OSError), open(self._path, "w", encoding="utf-8", opener=itself) as file:
+            file.write(f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
 
     def release(self) -> None:
         """Gives the lock back, and removes its file and the folders that were made for it, if they are empty."""
-        if self._descriptor is None:
+        if not self._lock.is_locked:
             return
         # While it is locked: whoever opened the file sees that it is gone.
         with contextlib.suppress(OSError):
             os.remove(self._path)
-        self.forget()
+        self._lock.release()
         with contextlib.suppress(OSError):
             for folder in self._made:
                 os.rmdir(folder)
 
-    def forget(self) -> None:
-        """Closes the file: in a forked child this leaves the lock to its parent."""
-        _held.discard(self)
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
 
-    def __del__(self) -> None:
-        self.forget()
-
-
-_held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for lock in list(_held):
-        lock.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
+# Those of this process, by the path of the file.
+_held: weakref.WeakValueDictionary[str, filelock.BaseFileLock] = weakref.WeakValueDictionary()
 
 
 @contextlib.contextmanager
@@ -142,31 +113,9 @@ def _missing(folder: str) -> list[str]:
     return found
 
 
-def _opened(path: str) -> int:
-    # A folder from elsewhere may have a link here, whose target is not to be overwritten.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a regular file", path)
-    return descriptor
-
-
-def _is_file(descriptor: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _say_holder(descriptor: int) -> None:
-    holder = f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
-    # On a full disk the lock holds without it.
-    with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{holder}\n".encode(), 0)
-
-
-def _holder(descriptor: int) -> str:
+def _holder(path: str) -> str:
     """The process that holds the lock, as far as its file says it."""
-    text = os.pread(descriptor, _MOST_BYTES, 0).decode(errors="replace").partition("\n")[0]
+    text = ""
+    with contextlib.suppress(OSError):
+        text = read_bytes(path, _MOST_BYTES).decode(errors="replace").partition("\n")[0]
     return text if text and text.isprintable() else "another process"
