@@ -29,8 +29,8 @@ def test_the_step_is_in_the_status_and_a_restart_says_what_is_lost(tmp_path, qui
     with pytest.raises(KeyboardInterrupt):
         train.run(None, model_dir=str(tmp_path), **killing("step 1"))
     said = capsys.readouterr().out
-    assert "restart    from step 0. The run had reached step 6: 6 steps are lost, and had no checkpoint yet" in said
-    assert "a shorter checkpoint_every than '8 steps' loses less" in said
+    assert "restart    from step 0: the run had no checkpoint yet" in said
+    assert "6 steps are made again; a shorter checkpoint_every than '8 steps' loses less" in said
 
 
 # A short form in the default run: docs/runs.md, by tests/test_docs.py.

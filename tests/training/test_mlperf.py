@@ -87,8 +87,7 @@ def test_a_log_is_accepted_by_the_checker(tmp_path, caplog, file, ruleset, every
     model = {**config.model.to_dict(), **tasks.get(config.task).smoke_model(config.model.to_dict())}
     task = tasks.get(config.task)(model=model, data=config.data.to_dict(), data_dir=None, use_fake_data=True)
     recipe = tuned_recipe(config, len(task.train))
-    log = mlperf.MLPerfLog(str(tmp_path / "mlperf.log"), task.target, mlperf.unit(config.task))
-    log.init()
+    log = mlperf.MLPerfLog(str(tmp_path / "mlperf.log"), config.task, task.target)
     settings = mlperf.settings(config, recipe, task, task.held_out(config.evaluate_on), replicas=8)
     log.start(settings, step=0, steps_in_epoch=float(every), evaluate_every=every)
     for number, value in enumerate(values, 1):

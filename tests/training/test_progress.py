@@ -18,23 +18,16 @@ def test_a_line_without_a_terminal_has_the_learning_rate_and_the_speed(tmp_path,
     )
 
 
-def test_a_line_that_is_redrawn_leaves_one_of_its_own_to_the_next(capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    progress = Progress(120)
-    progress.redraw(1, lambda: {"loss": 2.0})
-    # A moment later it is not redrawn, and the means are not read.
-    progress.redraw(2, lambda: pytest.fail("the means were read"))
+def test_a_line_is_due_at_a_tenth_of_the_run_and_after_a_while(capsys, monkeypatch):
+    progress = Progress(0, 120)
     progress.row, progress.evaluated = {"loss": 1.5, "learning_rate": 0.1}, {"accuracy": 0.5}
-    progress.interval_ends(0, 11)
-    progress.interval_ends(0, 12)
+    for step in (11, 12, 13):
+        progress.after_row(step)
     line = "step 12/120  loss 1.5000  test_accuracy 0.5000  learning_rate 0.1"
-    assert capsys.readouterr().out == f"\rstep 1/120  loss 2.0000\r{line}\n"
-    monkeypatch.setattr("tfbigbatch.training.progress._REDRAW_SECONDS", -1.0)
-    progress.redraw(13, dict)
-    progress.close()
-    progress.close()
-    said = capsys.readouterr().out
-    assert said.startswith("\rstep 13/120") and said.endswith("\n") and not said.endswith("\n\n")
+    assert capsys.readouterr().out == f"{line}\n"
+    monkeypatch.setattr("tfbigbatch.training.progress._SECONDS", -1.0)
+    progress.after_row(14)
+    assert capsys.readouterr().out.startswith("step 14/120")
 
 
 @pytest.mark.parametrize(

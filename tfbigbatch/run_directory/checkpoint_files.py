@@ -39,7 +39,7 @@ def paths(directory: str) -> list[str]:
         if _READ.match(name):
             check(os.path.join(directory, name))
     steps = [int(found.group(1)) for found in map(_INDEX.match, names) if found]
-    return [os.path.join(directory, f"{NAME}-{step}") for step in sorted(steps, reverse=True)]
+    return [path_of(directory, step) for step in sorted(steps, reverse=True)]
 
 
 def check(path: str) -> None:
@@ -57,6 +57,11 @@ def check_all(prefix: str) -> None:
     """Checks the files of a checkpoint, by its path without their endings; see `check`."""
     for path in glob.glob(f"{glob.escape(prefix)}.*"):
         check(path)
+
+
+def path_of(folder: str, step: int) -> str:
+    """The checkpoint of a step in a folder, without the endings of its files."""
+    return os.path.join(folder, f"{NAME}-{step}")
 
 
 def step_of(path: str) -> int:
@@ -185,7 +190,7 @@ def prune(folder: str, checkpoints: Sequence[int]) -> None:
         needed.update([step for step in kept if step <= checkpoint][:1])
     with writing_errors(folder):
         for step in set(kept) - needed:
-            remove(os.path.join(folder, f"{NAME}-{step}"))
+            remove(path_of(folder, step))
 
 
 def _link(file: str, target: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -61,9 +60,8 @@ class BestCheckpoint:
         best = checkpoint_files.best_row(evaluations, self._metric)
         if best and best.step not in checkpoint_files.steps(self._folder):
             # The run was killed in between, or kept no best one before.
-            path = self._checkpoints.path_of(best.step)
-            if path:
-                checkpoint_files.add(path, self._folder)
+            if best.step in checkpoint_files.steps(self._checkpoints.directory):
+                checkpoint_files.add(checkpoint_files.path_of(self._checkpoints.directory, best.step), self._folder)
             else:
                 best = checkpoint_files.best_row(evaluations, self._metric, checkpoint_files.steps(self._folder))
         if best:
@@ -76,16 +74,17 @@ class BestCheckpoint:
         is_best = self._is_chief and checkpoint_files.is_better(value, self.best, self._metric)
         if value is None or not self._agree(is_best):
             return False
-        is_saved = self._agree(self._is_chief and self._checkpoints.path_of(step) is not None)
+        saved = checkpoint_files.steps(self._checkpoints.directory) if self._is_chief else []
+        is_saved = self._agree(step in saved)
         if not is_saved:
             self._checkpoints.save_in(self._folder, step)
         self.best = Best(step, value)
         if self._is_chief:
             if is_saved:
-                checkpoint_files.add(str(self._checkpoints.path_of(step)), self._folder)
-            checkpoint_files.prune(self._folder, self._checkpoints.steps()[:_RESUMABLE])
+                checkpoint_files.add(checkpoint_files.path_of(self._checkpoints.directory, step), self._folder)
+            checkpoint_files.prune(self._folder, saved[:_RESUMABLE])
         return True
 
     def path(self) -> str:
         """The checkpoint of the best evaluation, without the endings of its files."""
-        return os.path.join(self._folder, f"{checkpoint_files.NAME}-{self.best.step}") if self.best else ""
+        return checkpoint_files.path_of(self._folder, self.best.step) if self.best else ""

@@ -57,6 +57,7 @@ class Checkpoints:
       writes: False to change nothing in the folder, as beside a process that trains.
 
     Attributes:
+      directory: of the checkpoints.
       set_aside: list of (path, reason) of the damaged checkpoints that `restore` renamed, or passed over.
     """
 
@@ -75,7 +76,7 @@ class Checkpoints:
         if keep < 2:
             raise InputError(f"keep_checkpoints={keep}: expected 2 or more, so that one stays if the newest is lost.")
         self._weights = {path: variable.value for path, variable in weights.by_path(network).items()}
-        self._directory = directory
+        self.directory = directory
         self._parts = parts
         more = {name: trackable for part in parts for name, trackable in part.more.items()}
         self._checkpoint = tf.train.Checkpoint(
@@ -90,21 +91,7 @@ class Checkpoints:
 
     def latest(self) -> str | None:
         """Path of the newest checkpoint, or None."""
-        return next(iter(checkpoint_files.paths(self._directory)), None)
-
-    def latest_step(self) -> int | None:
-        """The step of the newest checkpoint, or None."""
-        path = self.latest()
-        return None if path is None else checkpoint_files.step_of(path)
-
-    def steps(self) -> list[int]:
-        """The steps of the checkpoints, newest first."""
-        return checkpoint_files.steps(self._directory)
-
-    def path_of(self, step: int) -> str | None:
-        """The path of the checkpoint of a step, or None."""
-        found = {checkpoint_files.step_of(path): path for path in checkpoint_files.paths(self._directory)}
-        return found.get(step)
+        return next(iter(checkpoint_files.paths(self.directory)), None)
 
     def restore(self) -> int | None:
         """Restores the newest checkpoint that is whole and returns its step, or None where there is none.
@@ -116,7 +103,7 @@ class Checkpoints:
           ValueError: the checkpoint is of another model or optimizer, or all are damaged.
         """
         damaged = []
-        for path in checkpoint_files.paths(self._directory):
+        for path in checkpoint_files.paths(self.directory):
             try:
                 self._read(path)
                 break
@@ -170,9 +157,9 @@ class Checkpoints:
           RuntimeError: a variable is not finite; earlier checkpoints are kept.
           ValueError: the files cannot be written; earlier checkpoints are kept.
         """
-        self.save_in(self._directory, step)
+        self.save_in(self.directory, step)
         if not self._scratch:
-            for old in checkpoint_files.paths(self._directory)[self._keep :]:
+            for old in checkpoint_files.paths(self.directory)[self._keep :]:
                 checkpoint_files.remove(old)
 
     def save_in(self, folder: str, step: int) -> None:
@@ -191,7 +178,7 @@ class Checkpoints:
             # In a cluster all take part in reading what each replica has: one that is lost is no full disk.
             with worker_loss():
                 self._checkpoint.write(literal_path(os.path.join(scratch or folder, name)))
-            if folder == self._directory and not scratch:
+            if folder == self.directory and not scratch:
                 newest = f'model_checkpoint_path: "{name}"\n'.encode()
                 # TensorFlow's own file, which tells its newest; and that there were some, if their files are lost.
                 atomic_write(os.path.join(folder, "checkpoint"), lambda file: file.write(newest))
@@ -217,12 +204,12 @@ class Checkpoints:
         if damaged:
             reasons = "\n  ".join(f"{path}: {wrong}" for path, wrong in damaged)
             raise InputError(
-                f"every checkpoint in {self._directory} is damaged:\n  {reasons}\nPut whole files back, or remove the "
+                f"every checkpoint in {self.directory} is damaged:\n  {reasons}\nPut whole files back, or remove the "
                 "directory to start afresh."
             )
-        left = checkpoint_files.left_over(self._directory)
+        left = checkpoint_files.left_over(self.directory)
         if left:
             raise InputError(
-                f"{self._directory} holds {', '.join(left[:6])}, but no checkpoint with its index. Put the missing "
+                f"{self.directory} holds {', '.join(left[:6])}, but no checkpoint with its index. Put the missing "
                 "files back, or remove the directory to start afresh."
             )

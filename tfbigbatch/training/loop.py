@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from tfbigbatch.config.fields import seconds_between_saves
 from tfbigbatch.errors import DivergedError, Preempted
+from tfbigbatch.run_directory import checkpoint_files
 from tfbigbatch.run_directory.directory import DIVERGED, DONE, PREEMPTED, RUNNING
 from tfbigbatch.run_directory.stored_run import shown_best, shown_metrics
 from tfbigbatch.training import local_steps, setup
@@ -57,7 +58,7 @@ def train(options: RunOptions, directory: Directory) -> Status:
 def evaluate(options: RunOptions, directory: Directory) -> Status:
     """Evaluates the newest checkpoint and changes nothing on disk."""
     machine, plan, model, start = _parts(options, directory, Rollbacks(options.model_dir, options.config))
-    phase = run_phases.at_step(plan.phases, start.step - 1)
+    phase = plan.phase_at(start.step - 1)
     metrics = model.evaluator(options, machine, phase)(lambda batch: options.heartbeat(f"evaluated batch {batch:,}"))
     result = {"status": directory.status.get("status"), "step": start.step, "metrics": metrics}
     machine.say(f"step {start.step:,}: {shown_metrics(result, options.config.evaluate_on)}")
@@ -102,10 +103,10 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
     best.resume(start.step, setup.read_rows(files.metrics))
     status = RunStatus(files, log, total_steps=plan.total_steps, seconds=start.seconds, target=plan.target, best=best)
     stop = Stop(stop_request, checkpoints.save, machine.agree if machine.is_multi_worker else None)
-    progress = Progress(plan.total_steps, config.evaluate_on, shows=machine.is_chief)
+    progress = Progress(start.step, plan.total_steps, config.evaluate_on, shows=machine.is_chief)
     profile = Profile(os.path.join(files.path, "train"), options.profile_steps, records=machine.is_chief)
     step, ended, evaluated = start.step, "", {}
-    phase = run_phases.at_step(plan.phases, step - 1)
+    phase = plan.phase_at(step - 1)
     evaluator = model.evaluator(options, machine, phase)
 
     def evaluate_and_log() -> None:
@@ -156,7 +157,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                 end = min(plan.last_step, phase.last_step)
                 batches = iter(phase.training_set(machine.strategy, step, end))
                 steps = model.steps(options, machine, phase)
-                rows, interval = TrainingRows(log, phase, step), step
+                rows = TrainingRows(log, phase, step)
                 pace = Pace(machine.agree(user.wants_batches), machine.is_multi_worker)
                 saved = time.monotonic()
                 while step < end and not ended:
@@ -201,29 +202,24 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                         status.write(RUNNING, step)
                     if is_row:
                         status.write_seldom(step)
-                    progress.redraw(step, steps.means)
+                        progress.after_row(step)
                     if interval_ends:
-                        progress.interval_ends(interval, step)
-                        interval = step
                         options.heartbeat(f"evaluation or checkpoint after step {step:,}")
                     if stop.is_agreed(is_row):
                         stop.now(step)
 
         # ---- 7. The end ------------------------------------------------------------------------
-        progress.close()
         if evaluates and not evaluated and step == plan.total_steps:
             # Killed between the last checkpoint and here: the rows are written, the status is not.
             evaluated = evaluator(lambda batch: options.heartbeat(f"evaluated batch {batch:,}"))
         return _finish(options, machine, plan, status, best, step, ended, evaluated, user.stopped_by)
     except DivergedError as error:
-        progress.close()
         status.write(DIVERGED, step, reason=str(error))
         _roll_back(error, step, machine, start, rollbacks)
     except Preempted:
         status.write(PREEMPTED, step)
         raise
     finally:
-        progress.close()
         profile.close()
         user.end()
         log.close()
@@ -239,10 +235,12 @@ def _is_late(seconds: float | None, saved: float, machine: Machine) -> bool:
 
 def _roll_back(error: DivergedError, step: int, machine: Machine, start: Start, rollbacks: Rollbacks) -> NoReturn:
     """Rolls the run back where its config allows another rollback, and ends it otherwise."""
-    last_good = start.checkpoints.latest() or "none yet"
+    newest = start.checkpoints.latest()
+    last_good = newest or "none yet"
     if rollbacks.left():
         machine.say(f"diverged   {error} Rolling back to the last good checkpoint: {last_good}.")
-        rollbacks.add(step, start.checkpoints.latest_step() or 0, str(error), write=machine.is_chief)
+        back_to = checkpoint_files.step_of(newest) if newest else 0
+        rollbacks.add(step, back_to, str(error), write=machine.is_chief)
         raise RollBack from None
     raise DivergedError(
         f"the run diverged: {error} The last good checkpoint: {last_good}. Lower schedule.learning_rate, warm up "

@@ -43,11 +43,6 @@ def check(config: ml_collections.ConfigDict) -> None:
             )
 
 
-def unit(task: str) -> float:
-    """The value of a task's metric that the rules count as 1: they have BLEU as a fraction, the task in percent."""
-    return _BENCHMARKS[task].unit
-
-
 def settings(
     config: ml_collections.ConfigDict, recipe: Recipe, task: Any, held_out: Any, replicas: int
 ) -> dict[str, Any]:
@@ -80,7 +75,7 @@ class _Benchmark:
       example: an experiment that follows them.
       wanted: the value of a field, by its dotted name; of a text its beginning.
       settings: function of (config, recipe, task, replicas) that returns the benchmark's own settings in a log.
-      unit: the value of the task's metric that the rules count as 1.
+      unit: the value of the task's metric that the rules count as 1: they have BLEU as a fraction, the task in percent.
     """
 
     name: str
@@ -179,20 +174,20 @@ _BENCHMARKS = {
 
 
 class MLPerfLog:
-    """Writes the events of a run.
+    """Writes the events of a run, whose preparation begins with the object.
 
     A resumed run appends to the file: the rules have no resume, so such a log is not a submission.
 
     Args:
       path: the file.
+      task: the run's, which `check` accepted.
       metric: the metric that is MLPerf's accuracy.
-      unit: the value of the metric that the rules count as 1.
 
     Raises:
       ValueError: mlperf-logging is not installed, or the file cannot be written.
     """
 
-    def __init__(self, path: str, metric: str, unit: float = 1.0) -> None:
+    def __init__(self, path: str, task: str, metric: str) -> None:
         try:
             from mlperf_logging.mllog.mllog import MLLogger
         except ImportError:
@@ -207,14 +202,11 @@ class MLPerfLog:
         logger.addHandler(self._file)
         # The file names of the callers, without this machine's folders before the package.
         self._log = MLLogger(logger, root_dir=os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
-        self._metric, self._unit = metric, unit
+        self._metric, self._unit = metric, _BENCHMARKS[task].unit
         # Set by `start`.
         self._steps_in_epoch, self._evaluate_every = 1.0, 0
         # What has begun and has not ended: its last event, with its metadata.
         self._unfinished: tuple[str, dict[str, float]] | None = None
-
-    def init(self) -> None:
-        """The preparation of the run begins."""
         self._log.event("cache_clear", True)
         self._log.start("init_start")
 

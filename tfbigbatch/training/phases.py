@@ -333,11 +333,6 @@ def _passes(config: ml_collections.ConfigDict, batch_size: int, replicas: int, i
     return next(passes for passes in range(-(-of_replica // most), of_replica + 1) if of_replica % passes == 0)
 
 
-def at_step(phases: Sequence[Phase], step: int) -> Phase:
-    """The phase of a step; the last phase for a step past its end."""
-    return next((phase for phase in phases if step < phase.last_step), phases[-1])
-
-
 def lines(phases: Sequence[Phase]) -> list[str]:
     """The arithmetic of all phases, for the run's banner."""
     found: list[str] = []

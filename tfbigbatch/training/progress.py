@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -12,13 +11,14 @@ from tfbigbatch.training.phases import crosses
 
 # Of the scalars of a row, those of a line, with their formats.
 _OF_A_LINE = {"learning_rate": ".4g", "examples_per_second": ",.0f"}
-_REDRAW_SECONDS = 0.2
+_SECONDS = 30.0
 
 
 class Progress:
-    """A line at each tenth of the run, and on a terminal one that is redrawn in place.
+    """Prints a line at each tenth of the run, and where the latest one is 30 seconds old.
 
     Args:
+      step: at which this process begins.
       last_step: steps of the whole run.
       split: the held-out split that is evaluated.
       shows: False to print nothing, as in the workers of a cluster but one.
@@ -28,45 +28,26 @@ class Progress:
       evaluated: metrics of the latest evaluation.
     """
 
-    def __init__(self, last_step: int, split: str = "test", shows: bool = True) -> None:
-        self._last_step = last_step
+    def __init__(self, step: int, last_step: int, split: str = "test", shows: bool = True) -> None:
+        self._step, self._last_step = step, last_step
         self._split = split
         self._shows = shows
-        # When a line was redrawn, and its length while it stands there.
-        self._drawn, self._width = 0.0, 0
+        self._said = time.monotonic()
         self.row: Mapping[str, float] = {}
         self.evaluated: Mapping[str, float] = {}
 
-    def redraw(self, step: int, means: Callable[[], Mapping[str, float]]) -> None:
-        """Redraws the line where it stands on a terminal, a few times a second.
+    def after_row(self, step: int) -> None:
+        """Prints a line where one is due."""
+        ends_a_tenth = crosses(self._step * 10, step * 10, self._last_step)
+        self._step = step
+        if self._shows and (ends_a_tenth or time.monotonic() - self._said > _SECONDS):
+            self._said = time.monotonic()
+            print(self._line(step), flush=True)
 
-        Args:
-          step: steps done.
-          means: returns the means since the latest row, the loss among them; called only where the line is redrawn.
-        """
-        now = time.monotonic()
-        if self._shows and now - self._drawn > _REDRAW_SECONDS and sys.stdout.isatty():
-            self._drawn = now
-            line = self._line(step, means().get("loss"))
-            print(f"\r{line:<{self._width}}", end="", flush=True)
-            self._width = len(line)
-
-    def interval_ends(self, before: int, step: int) -> None:
-        """Prints a line if a tenth of the run ended in the interval (before, step]."""
-        if self._shows and crosses(before * 10, step * 10, self._last_step):
-            start = "\r" if self._width else ""
-            print(f"{start}{self._line(step, self.row.get('loss')):<{self._width}}", flush=True)
-            self._width = 0
-
-    def close(self) -> None:
-        """Ends a line that was redrawn, so that the next one is not written behind it."""
-        if self._width:
-            print(flush=True)
-        self._width = 0
-
-    def _line(self, step: int, loss: float | None) -> str:
-        shown = {} if loss is None else {"loss": loss}
-        shown.update({f"{self._split}_{name}": value for name, value in self.evaluated.items()})
+    def _line(self, step: int) -> str:
+        shown = {f"{self._split}_{name}": value for name, value in self.evaluated.items()}
+        if "loss" in self.row:
+            shown = {"loss": self.row["loss"], **shown}
         words = [f"{name} {value:.4f}" for name, value in shown.items()]
         words += [f"{name} {self.row[name]:{form}}" for name, form in _OF_A_LINE.items() if name in self.row]
         return "  ".join([f"step {step}/{self._last_step}", *words])

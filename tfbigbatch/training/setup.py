@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -102,7 +102,7 @@ def prepare_machine(options: RunOptions, directory: Directory) -> Machine:
     precisions.set_up_keras(config.seed, precision.name)
     if config.deterministic:
         tf.config.experimental.enable_op_determinism()
-    return Machine(strategy, description, strategies.is_chief(strategy), jit_compile, precision)
+    return Machine(strategy, description, directory.files.is_chief, jit_compile, precision)
 
 
 # ---- 2. The task, its data and the plan -------------------------------------------------------
@@ -136,6 +136,10 @@ class RunPlan:
         """Steps of the whole run."""
         return self.phases[-1].last_step
 
+    def phase_at(self, step: int) -> Phase:
+        """The phase of a step; the last one for a step past its end."""
+        return next((phase for phase in self.phases if step < phase.last_step), self.phases[-1])
+
     def phases_left(self, step: int) -> list[Phase]:
         """The phases with steps after `step` that this process makes."""
         return [phase for phase in self.phases if phase.first_step < self.last_step and phase.last_step > step]
@@ -155,8 +159,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
     target = Metric.of_task(config.task)
     log = None
     if options.mlperf_log and machine.is_chief:
-        log = MLPerfLog(options.mlperf_log, target.name, mlperf.unit(config.task))
-        log.init()
+        log = MLPerfLog(options.mlperf_log, config.task, target.name)
     phases = run_phases.phases_of(
         rollbacks.slowed(config),
         functools.partial(run_phases.task_of, data_dir=options.data_dir, use_fake_data=options.use_fake_data),
@@ -348,23 +351,16 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
     reached = max([status.get("step", 0), *(row["step"] for row in read_rows(directory.files.metrics))])
     # A rollback says itself what it leaves out.
     if options.trains and directory.content is not None and status.get("status") != DIVERGED:
-        machine.say(*_lost_steps(step, reached, options.config.checkpoint_every))
+        lost, every = reached - (step or 0), options.config.checkpoint_every
+        if step is None:
+            machine.say("restart    from step 0: the run had no checkpoint yet")
+        if lost > 0:
+            machine.say(
+                f"lost       {lost:,} steps are made again; a shorter checkpoint_every than {every!r} loses less"
+            )
     if step is None:
         return Start(checkpoints, 0, 0.0, is_new=True)
     return Start(checkpoints, step, status.get("saved_seconds", 0.0))
-
-
-def _lost_steps(step: int | None, reached: int, checkpoint_every: str) -> list[str]:
-    """Lines on the steps between the checkpoint of `step`, None for no checkpoint, and the last that a run had made."""
-    lost, found = reached - (step or 0), []
-    if step is None:
-        how = f"had reached step {reached:,}: {lost:,} steps are lost" if lost else "had begun"
-        found.append(f"restart    from step 0. The run {how}, and had no checkpoint yet")
-    elif lost > 0:
-        found.append(f"           the run had reached step {reached:,}: {lost:,} steps are repeated")
-    if lost > 0:
-        found.append(f"           a shorter checkpoint_every than {checkpoint_every!r} loses less")
-    return found
 
 
 # ---- 5. The run directory --------------------------------------------------------------------
@@ -384,8 +380,13 @@ def open_directory(
     if config.mixed_precision == AUTO:
         described["mixed_precision"] = machine.precision.name
     files.open(config.to_dict(), devices, {**described, **more, "init_from": directory.init_from})
-    if directory.content is not None:
-        _update_config(options, directory, directory.content, more)
+    content = directory.content
+    if content is not None:
+        # What may change on resume: a longer duration, and the folder of the data.
+        content = extended(content, directory.extension, config.duration) if directory.extension else content
+        content = {**content, **more} if more["data_dir"] else content
+        if content != directory.content:
+            files.update(content)
     files.keep({**task.run_files, **copy_of(config)})
     if machine.is_chief and not options.use_fake_data:
         record(config, options.model_dir)
@@ -400,20 +401,8 @@ def open_directory(
             step=start.step,
             steps_in_epoch=first.examples_in_epoch / config.batch_size,
             evaluate_every=int(first.every["evaluate"]),
-            evaluates=owes_evaluation(run_phases.at_step(plan.phases, start.step - 1), model.log, start.step),
+            evaluates=owes_evaluation(plan.phase_at(start.step - 1), model.log, start.step),
         )
-
-
-def _update_config(
-    options: RunOptions, directory: Directory, content: Mapping[str, Any], more: Mapping[str, Any]
-) -> None:
-    """Writes into config.json what may change on resume: a longer duration, and the folder of the data."""
-    if directory.extension:
-        content = extended(content, directory.extension, options.config.duration)
-    if more["data_dir"]:
-        content = {**content, **more}
-    if content != directory.content:
-        directory.files.update(content)
 
 
 def owes_evaluation(phase: Phase, log: MetricsLog, step: int) -> bool:

@@ -102,15 +102,6 @@ def _simulated(name: str, tpu: str | None, replicas: int) -> tuple[tf.distribute
     return strategy, f"mirrored over {replicas} simulated replicas, logical CPUs of this machine"
 
 
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """True if this is the process that writes the run directory."""
-    if not is_multi_worker(strategy):
-        return True
-    resolver = strategy.cluster_resolver
-    cluster = resolver.cluster_spec().as_dict()
-    return bool(resolver.task_type == "chief" or ("chief" not in cluster and resolver.task_id == 0))
-
-
 def is_multi_worker(strategy: tf.distribute.Strategy) -> bool:
     """True if several processes train together."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
