@@ -74,7 +74,7 @@ def test_elsewhere_no_server_is_asked(monkeypatch):
 
 
 def test_what_cannot_be_is_refused(monkeypatch):
-    with pytest.raises(ValueError, match="--preemption_notice=gcp is unknown. Did you mean 'gce'"):
+    with pytest.raises(ValueError, match="--preemption_notice='gcp' is unknown. Did you mean 'gce'"):
         PreemptionNotice("gcp")
     monkeypatch.setenv("GCE_METADATA_HOST", "127.0.0.1:9")
     with pytest.raises(ValueError, match="no metadata server answers at 127.0.0.1:9"):

@@ -100,7 +100,7 @@ DONE = {"status": "done", "step": 300, "total_steps": 300}
 
 def test_a_finished_run_is_extended_and_the_history_kept():
     found = stored_run.requested_extension(STORED, DONE, LONGER, "run")
-    assert found == stored_run.Extension("10 epochs", 300, 300)
+    assert found == {"duration": "10 epochs", "step": 300, "total_steps": 300}
     content = stored_run.extended(STORED, found, "20 epochs")
     assert content["config"]["duration"] == "20 epochs" and STORED["config"]["duration"] == "10 epochs"
     assert content["extensions"] == [{"duration": "10 epochs", "step": 300, "total_steps": 300}]
@@ -109,7 +109,7 @@ def test_a_finished_run_is_extended_and_the_history_kept():
     running = {"status": "running", "step": 400, "total_steps": 600}
     assert stored_run.requested_extension(content, running, LONGER, "run") is None
     assert stored_run.is_finished(content, {"status": "done", "step": 600, "total_steps": 600})
-    again = stored_run.extended(content, stored_run.Extension("20 epochs", 600, 600), "30 epochs")
+    again = stored_run.extended(content, {"duration": "20 epochs", "step": 600, "total_steps": 600}, "30 epochs")
     assert [each["duration"] for each in again["extensions"]] == ["10 epochs", "20 epochs"]
 
 

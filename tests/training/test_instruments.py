@@ -61,7 +61,7 @@ def test_stopped_and_resumed_they_see_the_same(tmp_path, quick_config):
     "fields, carries_state, message",
     [
         ({"noise_scale": {"enabled": True}}, False, "this run has one. Set accumulation_steps=2"),
-        ({"noise_scale": {"source": "step"}}, False, "source='step': expected one of steps, probe"),
+        ({"noise_scale": {"source": "step"}}, False, "source='step' is unknown. Did you mean 'steps'"),
         ({"sharpness": {"enabled": True}}, True, "instruments.sharpness.enabled: its probe begins anywhere"),
         ({"noise_scale": {"enabled": True, "source": "probe"}}, True, "instruments.noise_scale.enabled: its probe"),
     ],

@@ -16,7 +16,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
+from tfbigbatch.utils import arguments
 
 SOURCES = ("auto", "gce", "none")
 # Answers that announce a stop; the other maintenance event is a live migration.
@@ -40,8 +41,7 @@ class PreemptionNotice:
     """
 
     def __init__(self, source: str = "auto", *, every: float = 1.0, timeout: float = 2.0) -> None:
-        if source not in SOURCES:
-            raise InputError(f"--preemption_notice={source} is unknown. {nearest(source, SOURCES)}")
+        arguments.one_of("--preemption_notice", source, SOURCES)
         self._every, self._timeout = every, timeout
         self._address = None if source == "none" else _address() or (_ADDRESS if source == "gce" else None)
         if source == "gce" and self._request("instance/preempted") is None:

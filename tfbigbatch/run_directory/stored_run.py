@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -144,31 +143,20 @@ def may_change(
     return tuple(names)
 
 
-@dataclasses.dataclass(frozen=True)
-class Extension:
-    """A finished run that is to be trained for longer.
-
-    Attributes:
-      duration: the config's field, before.
-      step: at which the run ended.
-      total_steps: of that duration; more than `step` where the run ended at its target.
-    """
-
-    duration: str
-    step: int
-    total_steps: int
-
-
 def requested_extension(
     content: Mapping[str, Any] | None, status: Mapping[str, Any], config: Mapping[str, Any], directory: str
-) -> Extension | None:
-    """The extension that `--extend` asks for; None where it was begun before, and is resumed.
+) -> dict[str, Any] | None:
+    """The extension that `--extend` asks for, of a finished run; None where it was begun before, and is resumed.
 
     Args:
       content: of config.json.
       status: of status.json.
       config: with the longer duration.
       directory: of the run, for errors.
+
+    Returns:
+      Dictionary, as in `extensions` of config.json: the config's 'duration' before; the 'step' at which the run ended;
+      'total_steps' of that duration, more than 'step' where the run ended at its target.
 
     Raises:
       ValueError: there is no finished run that could be extended.
@@ -193,7 +181,8 @@ def requested_extension(
             f"--extend: the run in {directory} is not finished; it is at step {status.get('step', 0):,}. Run its "
             "command again, without --extend and with its own duration, until it is done; then extend it."
         )
-    return Extension(before, status["step"], status.get("total_steps", status["step"]))
+    step = status["step"]
+    return {"duration": before, "step": step, "total_steps": status.get("total_steps", step)}
 
 
 def is_finished(content: Mapping[str, Any] | None, status: Mapping[str, Any]) -> bool:
@@ -203,9 +192,9 @@ def is_finished(content: Mapping[str, Any] | None, status: Mapping[str, Any]) ->
     return status.get("status") == DONE and (not extensions or status["step"] > extensions[-1]["step"])
 
 
-def extended(content: Mapping[str, Any], extension: Extension, duration: str) -> dict[str, Any]:
+def extended(content: Mapping[str, Any], extension: Mapping[str, Any], duration: str) -> dict[str, Any]:
     """The content of config.json with the new duration and a record of the one before."""
-    history = [*(content.get("extensions") or []), dataclasses.asdict(extension)]
+    history = [*(content.get("extensions") or []), extension]
     return {**content, "config": {**content["config"], "duration": duration}, "extensions": history}
 
 

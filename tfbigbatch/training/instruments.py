@@ -15,6 +15,7 @@ from tfbigbatch.instruments.event_log import EventLog
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training.checkpoints import CheckpointPart
+from tfbigbatch.utils import arguments
 from tfbigbatch.utils.files import writing_errors
 
 SOURCES = ("steps", "probe")
@@ -135,10 +136,7 @@ def check_instruments(config: ml_collections.ConfigDict, carries_state: bool, re
     """
     fields = config.instruments
     probing = [name for name in NAMES if fields[name].enabled and name != "layers"]
-    if fields.noise_scale.source not in SOURCES:
-        raise InputError(
-            f"instruments.noise_scale.source={fields.noise_scale.source!r}: expected one of {', '.join(SOURCES)}."
-        )
+    arguments.one_of("instruments.noise_scale.source", fields.noise_scale.source, SOURCES)
     if fields.noise_scale.enabled and fields.noise_scale.source == "steps":
         probing.remove("noise_scale")
         if config.accumulation_steps * replicas < 2:

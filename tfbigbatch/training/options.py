@@ -13,11 +13,11 @@ import ml_collections
 from tfbigbatch import tasks
 from tfbigbatch.cluster import tf_config
 from tfbigbatch.config.recipe import check_fields, check_plan, phases
-from tfbigbatch.errors import InputError, nearest
+from tfbigbatch.errors import InputError
 from tfbigbatch.run_directory import checkpoint_files, stored_run
 from tfbigbatch.run_directory.directory import RunDirectory
-from tfbigbatch.run_directory.stored_run import Extension
 from tfbigbatch.training import mlperf
+from tfbigbatch.utils import arguments
 
 MODES = ("train", "eval", "train_and_eval")
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
@@ -68,16 +68,6 @@ class RunOptions:
         return self.mode != "eval"
 
 
-def check_strategy(name: str) -> None:
-    """Checks a value of `--strategy`.
-
-    Raises:
-      ValueError: there is no such strategy.
-    """
-    if name not in STRATEGIES:
-        raise InputError(f"--strategy={name} is unknown. {nearest(name, STRATEGIES)}")
-
-
 @dataclasses.dataclass(frozen=True)
 class Directory:
     """The run directory as the run finds it.
@@ -95,7 +85,7 @@ class Directory:
     changed: Sequence[str]
     content: dict[str, Any] | None
     status: dict[str, Any]
-    extension: Extension | None = None
+    extension: dict[str, Any] | None = None
     init_from: dict[str, str] | None = None
 
     @property
@@ -114,11 +104,10 @@ def check(options: RunOptions) -> Directory:
       ValueError: an option, a field of the config, the data or the run directory cannot be used.
     """
     config, path = options.config, options.model_dir
-    if options.mode not in MODES:
-        raise InputError(f"--mode={options.mode} is unknown; expected one of {', '.join(MODES)}.")
+    arguments.one_of("--mode", options.mode, MODES)
     if options.extend and not options.trains:
         raise InputError("--extend trains; --mode=eval does not. Leave one of them out.")
-    check_strategy(options.strategy_name)
+    arguments.one_of("--strategy", options.strategy_name, STRATEGIES)
     check_fields(config)
     if options.mlperf_log:
         mlperf.check(config)
@@ -136,13 +125,9 @@ def check(options: RunOptions) -> Directory:
     origin = stored_run.origin(options.init_from, content, path)
     found = Directory(files, changed, content, status, extension, origin)
     if not (options.use_fake_data or found.is_finished and options.trains):
-        _check_data(config, options.data_dir)
+        folder = options.data_dir
+        if folder is not None and "://" not in folder and not os.path.exists(folder):
+            raise InputError(f"--data_dir={folder}: no such folder. Give the folder of the data of task {config.task}.")
+        for phase in phases(config):
+            tasks.get(config.task).check_data(phase.data.to_dict(), folder)
     return found
-
-
-def _check_data(config: ml_collections.ConfigDict, data_dir: str | None) -> None:
-    if data_dir is not None and "://" not in data_dir and not os.path.exists(data_dir):
-        raise InputError(f"--data_dir={data_dir}: no such folder. Give the folder of the data of task {config.task}.")
-    task = tasks.get(config.task)
-    for phase in phases(config):
-        task.check_data(phase.data.to_dict(), data_dir)

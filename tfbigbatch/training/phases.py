@@ -16,7 +16,6 @@ from tfbigbatch.config import recipe
 from tfbigbatch.config.fields import interval
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.errors import InputError
-from tfbigbatch.run_directory.stored_run import Extension
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.schedules.durations import parsed
@@ -344,30 +343,30 @@ def lines(phases: Sequence[Phase]) -> list[str]:
     return found
 
 
-def extension_lines(phase: Phase, extension: Extension) -> list[str]:
+def extension_lines(phase: Phase, extension: Mapping[str, Any]) -> list[str]:
     """The changes of a finished run that is trained for longer, above all its learning rate; for the run's banner.
 
     Args:
       phase: the run's only one.
-      extension: of the run.
+      extension: of `stored_run.requested_extension`.
 
     Raises:
       ValueError: the new duration is no longer than the one before.
     """
-    config = phase.config
-    if phase.total_steps <= extension.total_steps:
+    config, step = phase.config, extension["step"]
+    if phase.total_steps <= extension["total_steps"]:
         raise InputError(
             f"--extend: duration={config.duration!r} is {phase.total_steps:,} steps, and the run was of "
-            f"{extension.total_steps:,} ({extension.duration}). Give a longer --config.duration."
+            f"{extension['total_steps']:,} ({extension['duration']}). Give a longer --config.duration."
         )
     before = copy.deepcopy(config)
-    before.duration = extension.duration
+    before.duration = extension["duration"]
     ended_by = recipe.scaled_recipe(before, recipe.tuned_recipe(before, phase.examples_in_epoch))
-    ended = ended_by.schedule(phase.examples_in_epoch, keras="keras3")(extension.step - 1)
-    begins = phase.learning_rate(extension.step)
+    ended = ended_by.schedule(phase.examples_in_epoch, keras="keras3")(step - 1)
+    begins = phase.learning_rate(step)
     return [
-        f"extend     at step {extension.step:,}, from {extension.duration} to {config.duration}",
-        f"           learning rate {float(ended):.4g} in step {extension.step:,} by the schedule that ended there, "
-        f"{float(begins):.4g} in step {extension.step + 1:,}: the decay ({config.schedule.decay}) is computed for the "
+        f"extend     at step {step:,}, from {extension['duration']} to {config.duration}",
+        f"           learning rate {float(ended):.4g} in step {step:,} by the schedule that ended there, "
+        f"{float(begins):.4g} in step {step + 1:,}: the decay ({config.schedule.decay}) is computed for the "
         "new duration",
     ]

@@ -12,6 +12,7 @@ import ml_collections
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.run_directory.directory import read_json
+from tfbigbatch.utils import arguments
 from tfbigbatch.utils.files import write_json
 
 
@@ -51,14 +52,9 @@ class Rollbacks:
 
     def __init__(self, model_dir: str, config: ml_collections.ConfigDict) -> None:
         policy = config.divergence
-        if policy.rollbacks < 0 or not 0.0 < policy.rate_factor <= 1.0:
-            raise InputError(
-                f"divergence.rollbacks={policy.rollbacks}, divergence.rate_factor={policy.rate_factor}: expected 0 or "
-                "more, and a factor above 0, at most 1."
-            )
         self._path = os.path.join(model_dir, "rollbacks.json")
-        self._allowed = policy.rollbacks
-        self._factor = policy.rate_factor
+        self._allowed = arguments.integer("divergence.rollbacks", policy.rollbacks, least=0)
+        self._factor = arguments.number("divergence.rate_factor", policy.rate_factor, above=0, most=1)
         try:
             self._done = [_Rollback(**entry) for entry in read_json(self._path) or []]
         except TypeError:
