@@ -5,12 +5,11 @@ tests/test_train.py and test_ramps.py stop the others: ramps, phases, rollbacks,
 
 import os
 
-import numpy as np
 import pytest
 
 from tests.conftest import reduce_on_one_device
 from tests.helpers.repository import ROOT
-from tests.helpers.runs import assert_same_bits, curve, final_weights, killing, stopping
+from tests.helpers.runs import assert_same_bits, curve, killing, stopping
 from tfbigbatch import train
 from tfbigbatch.config import load_config
 from tfbigbatch.errors import Preempted
@@ -60,16 +59,3 @@ def test_killed_anywhere_it_ends_in_the_same_bits(tmp_path, whole, arguments, er
     train.run(config_of(**EVERYTHING), model_dir=str(tmp_path))
     assert_same_bits(whole, tmp_path)
     assert curve(tmp_path) == curve(whole)
-
-
-@pytest.mark.usefixtures("simulated_replicas")
-def test_the_saved_statistics_are_the_replicas_mean(tmp_path):
-    saved = {}
-    for replicas in (0, 2):
-        config = config_of(simulated_replicas=replicas, duration="1 steps")
-        train.run(config, model_dir=str(tmp_path / str(replicas)), mode="train")
-        values = final_weights(tmp_path / str(replicas))
-        [(_, saved[replicas])] = [item for item in values.items() if "moving_mean" in item[0]]
-    # The mean of a batch is that of its halves' means.
-    assert np.abs(saved[2]).max() > 1e-4
-    np.testing.assert_allclose(saved[2], saved[0], rtol=1e-4, atol=1e-7)

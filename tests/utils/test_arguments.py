@@ -39,7 +39,7 @@ def test_what_is_not_finite_is_refused(value):
         (0, {"above": 0}, "a finite number above 0"),
         (1, {"below": 1}, "a finite number below 1"),
         (2, {"most": 1.5}, "a finite number at most 1.5"),
-        (2, {"least": 0, "most": 1}, "a finite number from 0 to 1"),
+        (2, {"least": 0, "most": 1}, "a finite number of 0 or more and at most 1"),
         (1, {"least": 0, "below": 1}, "a finite number of 0 or more and below 1"),
         (0, {"above": 0, "below": 1}, "a finite number above 0 and below 1"),
         (0, {"above": 0, "expected": "a learning rate above 0"}, "a learning rate above 0"),
@@ -55,7 +55,7 @@ def test_the_bounds_are_in_the_message(value, bounds, words):
     [
         (32.5, {"least": 1}, "n=32.5 is not a whole number; expected a whole number of 1 or more"),
         (np.int64(0), {"least": 1}, "n=0 is out of range; expected a whole number of 1 or more"),
-        (9, {"least": 1, "most": 8}, "n=9 is out of range; expected a whole number from 1 to 8"),
+        (9, {"least": 1, "most": 8}, "n=9 is out of range; expected a whole number of 1 or more and at most 8"),
     ],
 )
 def test_counts(value, bounds, said):

@@ -17,12 +17,3 @@ def test_a_checkpoint_is_read_at_its_own_path_alone(name, tmp_path):
     (tmp_path / name).rename(tmp_path / "elsewhere")
     tf.train.Checkpoint(value=value).read(literal_path(str(tmp_path / name))).assert_consumed()
     assert value == 3.0
-
-
-def test_a_folder_is_known_before_it_is_there(tmp_path):
-    folder = literal_path(str(tmp_path / "[1]" / "checkpoints"))
-    (tmp_path / "[1]" / "checkpoints").mkdir(parents=True)
-    with open(f"{folder}/file", "w"):
-        pass
-    assert (tmp_path / "[1]" / "checkpoints" / "file").exists()
-    assert literal_path(str(tmp_path)) == str(tmp_path) and literal_path("relative") == "relative"

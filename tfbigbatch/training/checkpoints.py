@@ -177,7 +177,7 @@ class Checkpoints:
         try:
             # In a cluster all take part in reading what each replica has: one that is lost is no full disk.
             with worker_loss():
-                self._checkpoint.write(literal_path(os.path.join(scratch or folder, name)))
+                self._checkpoint.write(os.path.join(scratch or folder, name))
             if folder == self.directory and not scratch:
                 newest = f'model_checkpoint_path: "{name}"\n'.encode()
                 # TensorFlow's own file, which tells its newest; and that there were some, if their files are lost.

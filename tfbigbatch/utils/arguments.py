@@ -151,13 +151,8 @@ def _within(value: float, least: float | None, above: float | None, most: float 
 def _in_words(
     *, least: float | None = None, above: float | None = None, most: float | None = None, below: float | None = None
 ) -> str:
-    lower = f"{least:g} or more" if least is not None else f"above {above:g}" if above is not None else ""
-    upper = f"at most {most:g}" if most is not None else f"below {below:g}" if below is not None else ""
-    if least is not None and upper:
-        return f" from {least:g} to {most:g}" if most is not None else f" of {lower} and {upper}"
-    if above is not None and upper:
-        return f" {lower} and {upper}"
-    return f" of {lower}" if least is not None else f" {lower or upper}".rstrip()
+    bounds = {"of {:g} or more": least, "above {:g}": above, "at most {:g}": most, "below {:g}": below}
+    return " and".join(f" {words.format(bound)}" for words, bound in bounds.items() if bound is not None)
 
 
 def _place(owner: str, name: str) -> str:
