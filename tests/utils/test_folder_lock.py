@@ -91,6 +91,6 @@ def test_what_a_folder_from_elsewhere_has_in_its_place_is_left_alone(tmp_path):
         FolderLock(str(tmp_path)).acquire(refused)
     (tmp_path / NAME).unlink()
     os.mkfifo(tmp_path / NAME)
-    with pytest.raises(ValueError, match="cannot be written: it is not a regular file"):
+    with pytest.raises(ValueError, match="cannot be written: it is a folder, a pipe or a device"):
         FolderLock(str(tmp_path)).acquire(refused)
     assert (tmp_path / "other").read_text() == "mine"

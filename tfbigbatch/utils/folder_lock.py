@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import filelock
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import itself, read_bytes, writing_errors
+from tfbigbatch.utils.files import check_regular, itself, read_bytes, writing_errors
 
 NAME = ".lock"
 """The lock's file in the folder; whoever holds the lock writes into it who that is."""
@@ -58,6 +58,8 @@ class FolderLock:
             self._made = _missing(self.folder)
             os.makedirs(self.folder, exist_ok=True)
         with writing_errors(self._path):
+            if os.path.lexists(self._path):
+                check_regular(self._path)
             try:
                 self._lock.acquire(timeout=PATIENCE, poll_interval=0.1)
             except filelock.Timeout:
