@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbigbatch.training.metric_sums import MetricSums, Tensors, examples_of
-from tfbigbatch.training.step import output_spec, outputs_of
+from tfbigbatch.training.step import outputs_of
 from tfbigbatch.training.streams import StreamStates
 
 
@@ -45,7 +44,10 @@ class EvaluationStep:
         self._streams = streams
         self._real_examples = real_examples
         self._predictions = predictions
-        self._sums: MetricSums | None = None
+        self._sums = MetricSums(network, strategy, streams is not None)
+        self._clear = tf.function(lambda: strategy.run(self._sums.clear), autograph=False)
+        total = lambda: strategy.experimental_local_results(strategy.run(self._total_in_replica))[0]
+        self._total = tf.function(total, autograph=False)
         update = tf.autograph.experimental.do_not_convert(self._update)
         update = tf.function(update, jit_compile=True, autograph=False) if jit_compile else update
         # A traced function that is given itself would be traced around all replicas, and XLA takes one device.
@@ -66,13 +68,14 @@ class EvaluationStep:
         """
         after_batch(0)
         for number, batch in enumerate(batches, start=1):
-            if self._sums is None:
-                self._sums = self._sums_for(batch)
             if number == 1:
+                values = tf.nest.map_structure(lambda each: self._strategy.experimental_local_results(each)[0], batch)
+                spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, values)
+                # A metric of the real examples may refuse the mask as weights.
+                self._sums.build(spec if self._real_examples is None else spec[:2])
                 self._clear()
             self._update_metrics(batch)
             after_batch(number)
-        assert self._sums is not None
         return self._sums.results(self._total().numpy().astype(np.float64), losses=False, metrics=True)
 
     def outputs(self, batches: Iterable[Tensors], after_batch: Callable[[int], None]) -> Any:
@@ -87,45 +90,22 @@ class EvaluationStep:
             after_batch(number)
         return tf.nest.pack_sequence_as(structure, [np.concatenate(parts) for parts in zip(*found)])
 
-    @property
-    def _built(self) -> MetricSums:
-        assert self._sums is not None  # made for the first batch
-        return self._sums
-
-    def _sums_for(self, batch: Tensors) -> MetricSums:
-        # The variables cannot be made within a traced function.
-        values = tf.nest.map_structure(lambda each: self._strategy.experimental_local_results(each)[0], batch)
-        spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, values)
-        # A metric of the real examples may refuse the mask as weights.
-        spec = spec if self._real_examples is None else spec[:2]
-        return MetricSums(self._network, self._strategy, spec, output_spec(self._network, spec, self._streams))
-
-    @functools.cached_property
-    def _clear(self) -> Callable[[], Any]:
-        return tf.function(lambda: self._strategy.run(self._built.clear), autograph=False)
-
-    @functools.cached_property
-    def _total(self) -> Callable[[], tf.Tensor]:
-        def in_replica() -> tf.Tensor:
-            self._built.end_step()
-            return self._built.total()
-
-        return tf.function(
-            lambda: self._strategy.experimental_local_results(self._strategy.run(in_replica))[0], autograph=False
-        )
-
     # ---- In a replica -------------------------------------------------------------------------------
+
+    def _total_in_replica(self) -> tf.Tensor:
+        self._sums.end_step()
+        return self._sums.total()
 
     def _update(self, batch: Tensors) -> None:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
         outputs = outputs_of(self._network, x, self._streams, training=False)
         if self._real_examples is None:
-            self._built.add_metrics(x, y, outputs, weights)
+            self._sums.add_metrics(x, y, outputs, weights)
             return
         y, outputs, weights = self._real_examples(y, outputs, weights)
 
         def update() -> tf.Tensor:
-            self._built.add_metrics(x, y, outputs, weights)
+            self._sums.add_metrics(x, y, outputs, weights)
             return tf.constant(True)
 
         # A replica may have none, and a mean over no examples would be NaN.

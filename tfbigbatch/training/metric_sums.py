@@ -18,7 +18,7 @@ _ROWS = 2
 
 
 class MetricSums:
-    """The variables of all metrics of a compiled network, as one vector of sums and counts.
+    """The variables of all metrics of a compiled network, as one vector of sums and counts; made by `build`.
 
     A call of a traced function begins with `clear` in each replica, updates the metrics as Keras' `fit` does, and
     ends with `total`. The vectors of several calls are added up; `results` gives the metrics of the sum.
@@ -26,28 +26,37 @@ class MetricSums:
     Args:
       network: keras.Model, compiled.
       strategy: of its replicas.
-      batch: nest of tf.TensorSpec of a replica's batch (x, y) or (x, y, sample_weight), for which the metrics are
-        built: a traced function cannot make variables.
-      outputs: specifications, with shape and dtype, of the outputs that loss and metrics take.
-
-    Raises:
-      ValueError: the variables of a metric do not add up.
+      carries_state: whether the first of the network's outputs is what loss and metrics take, and the rest its state.
     """
 
-    def __init__(self, network: Any, strategy: tf.distribute.Strategy, batch: Tensors, outputs: Tensors) -> None:
-        self._network = network
-        # Private in Keras, as are the next two: the mean of the loss that its own `fit` keeps.
+    def __init__(self, network: Any, strategy: tf.distribute.Strategy, carries_state: bool) -> None:
+        self._network, self._strategy, self._carries_state = network, strategy, carries_state
+        # Private in Keras, as are those of `build`: the mean of the loss that its own `fit` keeps.
         self._loss = network._loss_tracker
-        with strategy.scope():
-            _build(network, batch, outputs)
+        self._variables: list[Any] = []
+
+    def build(self, batch: Tensors) -> None:
+        """Makes the variables, where they are not made yet: a traced function cannot.
+
+        Args:
+          batch: nest of tf.TensorSpec of a replica's batch (x, y) or (x, y, sample_weight).
+
+        Raises:
+          ValueError: the variables of a metric do not add up.
+        """
+        if self._variables:
+            return
+        network = self._network
+        with self._strategy.scope():
+            _build(network, batch, _output_spec(network, batch, self._carries_state))
         of_losses = [] if network._compile_loss is None else network._compile_loss.metrics
         self._names_of_losses = {self._loss.name, *(metric.name for metric in of_losses)}
         found = {id(variable): variable for variable in [*self._loss.variables, *network.metrics_variables]}
         self._variables = list(found.values())
         # Exact over any number of steps, so that a row has the same digits however they were divided into calls; a TPU
         # has no float64.
-        dtype = tf.float32 if isinstance(strategy, tf.distribute.TPUStrategy) else tf.float64
-        with strategy.scope():
+        dtype = tf.float32 if isinstance(self._strategy, tf.distribute.TPUStrategy) else tf.float64
+        with self._strategy.scope():
             self._totals = tf.Variable(
                 tf.zeros([sum(int(np.prod(variable.shape)) for variable in self._variables)], dtype),
                 trainable=False,
@@ -109,6 +118,17 @@ class MetricSums:
 def examples_of(x: Tensors) -> tf.Tensor:
     """The number of examples of a batch's features."""
     return tf.shape(tf.nest.flatten(x)[0])[0]
+
+
+def _output_spec(network: Any, batch: Tensors, carries_state: bool) -> Tensors:
+    """Specifications, with shape and dtype, of the outputs that loss and metrics take, for a replica's batch."""
+    try:
+        outputs = network.output
+    except AttributeError:  # Of a subclass, the shapes of its features tell.
+        x = keras.utils.unpack_x_y_sample_weight(batch)[0]
+        as_keras = keras.tree.map_structure(lambda spec: keras.KerasTensor(spec.shape, spec.dtype.name), x)
+        return network.compute_output_spec(as_keras)
+    return outputs[0] if carries_state else outputs
 
 
 def _widened(output: Any) -> Any:

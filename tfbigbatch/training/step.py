@@ -67,7 +67,7 @@ class TrainingSteps:
         self._step_gradients = step_gradients
         self._dropout = DropoutSeeds(network, seed)
         self._statistics = _statistics(network) if strategy.num_replicas_in_sync > 1 else []
-        self._sums: MetricSums | None = None
+        self._sums = MetricSums(network, strategy, streams is not None)
         # Sums of the calls that are not read yet, and of those before in the window.
         self._calls: list[tf.Tensor] = []
         self._window: Any = 0.0
@@ -75,7 +75,7 @@ class TrainingSteps:
         self._compiled = tf.function(self._gradients, jit_compile=True, autograph=False) if jit_compile else None
         self._steps = tf.function(self._loop, reduce_retracing=True)
 
-    def __call__(self, batches: Iterator[Any], step: int, n: int) -> None:
+    def __call__(self, batches: Any, step: int, n: int) -> None:
         """Takes steps.
 
         Args:
@@ -86,8 +86,7 @@ class TrainingSteps:
         Raises:
           ValueError: the variables of a metric do not add up; or a batch does not divide into the micro-batches.
         """
-        if self._sums is None:
-            self.build(_spec_of(batches))
+        self.build(batches.element_spec)
         self._calls.append(self._steps(batches, tf.constant(step, tf.int64), tf.constant(n, tf.int64)))
 
     def means(self) -> dict[str, float]:
@@ -95,7 +94,7 @@ class TrainingSteps:
         for totals in self._calls:
             self._window = self._window + totals.numpy().astype(np.float64)
         self._calls = []
-        if self._sums is None or not np.any(self._window):
+        if not np.any(self._window):
             return {}
         return self._sums.results(self._window, losses=True, metrics=self._metrics_in_training)
 
@@ -109,31 +108,22 @@ class TrainingSteps:
         self._calls, self._window = [], 0.0
 
     def build(self, batch: Tensors) -> None:
-        """Makes the variables of the losses and metrics, where they are not made yet: a traced function cannot.
+        """Makes the variables of the losses and metrics, where they are not made yet; see `MetricSums.build`.
 
         Args:
-          batch: nest of tf.TensorSpec of a replica's batch (x, y) or (x, y, sample_weight).
-
-        Raises:
-          ValueError: the variables of a metric do not add up.
+          batch: nest of tf.TensorSpec, or of what a strategy has for those of its replicas.
         """
-        if self._sums is None:
-            outputs = output_spec(self._network, batch, self._streams)
-            self._sums = MetricSums(self._network, self._strategy, batch, outputs)
-
-    @property
-    def _built(self) -> MetricSums:
-        assert self._sums is not None  # see `build`
-        return self._sums
+        # PerReplicaSpec has one for each.
+        self._sums.build(tf.nest.map_structure(lambda each: getattr(each, "_value_specs", (each,))[0], batch))
 
     # ---- Over all replicas --------------------------------------------------------------------------
 
     def _loop(self, batches: Iterator[Any], first: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
-        self._strategy.run(self._built.clear)
+        self._strategy.run(self._sums.clear)
         for index in tf.range(n):
             self._strategy.run(self.in_replica, args=(next(batches), first + index))
-            self._strategy.run(self._built.end_step)
-        return self._strategy.experimental_local_results(self._strategy.run(self._built.total))[0]
+            self._strategy.run(self._sums.end_step)
+        return self._strategy.experimental_local_results(self._strategy.run(self._sums.total))[0]
 
     # ---- In a replica -------------------------------------------------------------------------------
 
@@ -203,9 +193,9 @@ class TrainingSteps:
             outputs = outputs_of(network, x, self._streams, training=True)
             loss = network.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=True)
             scaled = network.optimizer.scale_loss(loss)
-        self._built.add_loss(loss, x)
+        self._sums.add_loss(loss, x)
         if self._metrics_in_training:
-            self._built.add_metrics(x, y, outputs, sample_weight)
+            self._sums.add_metrics(x, y, outputs, sample_weight)
         # An embedding's gradient comes as rows, one for each token: norms are of the sums of those of the same word.
         gradients = [
             tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
@@ -279,17 +269,6 @@ def outputs_of(network: Any, x: Tensors, streams: StreamStates | None, *, traini
     return network(x, training=training) if streams is None else streams.outputs(network, x, training)
 
 
-def output_spec(network: Any, batch: Tensors, streams: StreamStates | None) -> Tensors:
-    """Specifications, with shape and dtype, of these outputs for a replica's batch of specifications."""
-    try:
-        outputs = network.output
-    except AttributeError:  # Of a subclass, the shapes of its features tell.
-        x = keras.utils.unpack_x_y_sample_weight(batch)[0]
-        as_keras = keras.tree.map_structure(lambda spec: keras.KerasTensor(spec.shape, spec.dtype.name), x)
-        return network.compute_output_spec(as_keras)
-    return outputs if streams is None else outputs[0]
-
-
 def _statistics(network: Any) -> list[Any]:
     """The variables that a forward pass may move: of batch normalisation, not of layers that are frozen."""
     # Private in Keras: in the public list frozen weights are among them.
@@ -313,8 +292,3 @@ def _finite_alike(optimizer: Any, gradients: list[tf.Tensor]) -> list[tf.Tensor]
     own = tf.add_n([tf.reduce_sum(tf.cast(gradient, tf.float32) * 0.0) for gradient in gradients])
     everyone = tf.distribute.get_replica_context().all_reduce("SUM", own)
     return [gradient + tf.cast(everyone, gradient.dtype) for gradient in gradients]
-
-
-def _spec_of(batches: Any) -> Tensors:
-    # Of several replicas: PerReplicaSpec, which has one for each.
-    return tf.nest.map_structure(lambda each: getattr(each, "_value_specs", (each,))[0], batches.element_spec)
