@@ -48,7 +48,7 @@ _CONFIG: dict[str, Any] = {
 _STATUS: dict[str, Any] = {
     **dict.fromkeys(("status", "reason"), str),
     **dict.fromkeys(("step", "total_steps"), int),
-    **dict.fromkeys(("seconds", "saved_seconds"), _NUMBER),
+    "seconds": _NUMBER,
     "metrics": {"*": (*_NUMBER, type(None))},
     "best": {"metric": str, "step": int, "value": _NUMBER},
 }

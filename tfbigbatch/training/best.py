@@ -27,6 +27,7 @@ class BestCheckpoint:
       is_chief: whether this process writes the folder.
 
     Attributes:
+      metric: as given.
       best: the evaluation that is kept, or None.
     """
 
@@ -41,7 +42,7 @@ class BestCheckpoint:
     ) -> None:
         self._checkpoints = checkpoints
         self._folder = folder
-        self._metric = metric
+        self.metric = metric
         self._agree = agree
         self._is_chief = is_chief
         self.best: Best | None = None
@@ -57,21 +58,21 @@ class BestCheckpoint:
             return
         evaluations = [row for row in rows if row["step"] <= step]
         checkpoint_files.drop(self._folder, after=step)
-        best = checkpoint_files.best_row(evaluations, self._metric)
+        best = checkpoint_files.best_row(evaluations, self.metric)
         if best and best.step not in checkpoint_files.steps(self._folder):
             # The run was killed in between, or kept no best one before.
             if best.step in checkpoint_files.steps(self._checkpoints.directory):
                 checkpoint_files.add(checkpoint_files.path_of(self._checkpoints.directory, best.step), self._folder)
             else:
-                best = checkpoint_files.best_row(evaluations, self._metric, checkpoint_files.steps(self._folder))
+                best = checkpoint_files.best_row(evaluations, self.metric, checkpoint_files.steps(self._folder))
         if best:
             checkpoint_files.drop(self._folder, after=best.step)
         self.best = best
 
     def consider(self, step: int, metrics: Mapping[str, float]) -> bool:
         """Keeps the checkpoint of `step` if its metrics are the best, and returns whether; all workers call it."""
-        value = metrics.get(self._metric.name)
-        is_best = self._is_chief and checkpoint_files.is_better(value, self.best, self._metric)
+        value = metrics.get(self.metric.name)
+        is_best = self._is_chief and checkpoint_files.is_better(value, self.best, self.metric)
         if value is None or not self._agree(is_best):
             return False
         saved = checkpoint_files.steps(self._checkpoints.directory) if self._is_chief else []

@@ -101,7 +101,8 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
     best = BestCheckpoint(checkpoints, files.best, plan.target, agree=machine.agree, is_chief=machine.is_chief)
     setup.open_directory(options, machine, directory, plan, model, start)
     best.resume(start.step, setup.read_rows(files.metrics))
-    status = RunStatus(files, log, total_steps=plan.total_steps, seconds=start.seconds, target=plan.target, best=best)
+    seconds = directory.status.get("seconds", 0.0)
+    status = RunStatus(files, log, best, total_steps=plan.total_steps, seconds=seconds)
     stop = Stop(stop_request, checkpoints.save, machine.agree if machine.is_multi_worker else None)
     progress = Progress(start.step, plan.total_steps, config.evaluate_on, shows=machine.is_chief)
     profile = Profile(os.path.join(files.path, "train"), options.profile_steps, records=machine.is_chief)
@@ -150,9 +151,9 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                 instrument.begin(network)
 
             # ---- 4. The phases: data, batch, accumulation ----------------------------------------
-            for phase in plan.phases_left(step):
-                if ended:
-                    break
+            for phase in plan.phases:
+                if ended or phase.last_step <= step or phase.first_step >= plan.last_step:
+                    continue
                 evaluator = model.evaluator(options, machine, phase) if phase is not evaluator.phase else evaluator
                 end = min(plan.last_step, phase.last_step)
                 batches = iter(phase.training_set(machine.strategy, step, end))
@@ -193,11 +194,10 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                         evaluate_and_log()
                     if interval_ends and (is_due["evaluate"] or not evaluates):
                         epoch_ends()
-                    seconds = seconds_between_saves(config)
-                    if is_due["save"] or ended or is_row and _is_late(seconds, saved, machine):
+                    if is_due["save"] or ended or is_row and _is_late(seconds_between_saves(config), saved, machine):
                         checkpoints.save(step)
                         saved = time.monotonic()
-                        status.saved(step)
+                        status.write(RUNNING, step)
                     if evaluates and is_due["evaluate"] and config.keep_best and best.consider(step, evaluated):
                         status.write(RUNNING, step)
                     if is_row:

@@ -140,10 +140,6 @@ class RunPlan:
         """The phase of a step; the last one for a step past its end."""
         return next((phase for phase in self.phases if step < phase.last_step), self.phases[-1])
 
-    def phases_left(self, step: int) -> list[Phase]:
-        """The phases with steps after `step` that this process makes."""
-        return [phase for phase in self.phases if phase.first_step < self.last_step and phase.last_step > step]
-
     def is_enough(self, metrics: dict[str, float]) -> bool:
         """True if an evaluation reached the target that ends the run."""
         return bool(self.stop_at_target) and self.target.reaches(metrics[self.target.name], self.stop_at_target)
@@ -312,14 +308,12 @@ class Start:
     Attributes:
       checkpoints: saves and restores it.
       step: steps done before; 0 for a new run.
-      seconds: training time before.
       is_new: True if there was no checkpoint.
     """
 
     checkpoints: Checkpoints
     step: int
-    seconds: float
-    is_new: bool = False
+    is_new: bool
 
 
 def resume(options: RunOptions, machine: Machine, directory: Directory, model: RunModel) -> Start:
@@ -358,9 +352,7 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
             machine.say(
                 f"lost       {lost:,} steps are made again; a shorter checkpoint_every than {every!r} loses less"
             )
-    if step is None:
-        return Start(checkpoints, 0, 0.0, is_new=True)
-    return Start(checkpoints, step, status.get("saved_seconds", 0.0))
+    return Start(checkpoints, step or 0, is_new=step is None)
 
 
 # ---- 5. The run directory --------------------------------------------------------------------

@@ -6,8 +6,7 @@ import dataclasses
 import time
 from typing import Any
 
-from tfbigbatch.run_directory.directory import DONE, PREEMPTED, RUNNING, RunDirectory
-from tfbigbatch.run_directory.metric import Metric
+from tfbigbatch.run_directory.directory import RUNNING, RunDirectory
 from tfbigbatch.training.best import BestCheckpoint
 from tfbigbatch.training.log_rows import MetricsLog
 
@@ -23,33 +22,18 @@ class RunStatus:
     Args:
       files: the run directory.
       log: of the metrics.
-      total_steps: of the run.
-      seconds: training time before this process.
-      target: the metric of `best`.
       best: the checkpoint of the best evaluation.
+      total_steps: of the run.
+      seconds: training time of the processes before.
     """
 
     def __init__(
-        self,
-        files: RunDirectory,
-        log: MetricsLog,
-        *,
-        total_steps: int,
-        seconds: float,
-        target: Metric,
-        best: BestCheckpoint,
+        self, files: RunDirectory, log: MetricsLog, best: BestCheckpoint, *, total_steps: int, seconds: float
     ) -> None:
-        self._files, self._log = files, log
+        self._files, self._log, self._best = files, log, best
         self._total_steps = total_steps
-        self._target, self._best = target, best
-        self._before = self._saved_seconds = seconds
-        self._started = time.perf_counter()
+        self._started = time.perf_counter() - seconds
         self._written = time.monotonic()
-
-    def saved(self, step: int) -> None:
-        """Writes the status after a checkpoint; a resumed run counts its seconds from there."""
-        self._saved_seconds = self._seconds()
-        self.write(RUNNING, step)
 
     def write_seldom(self, step: int) -> None:
         """Writes the step where the last such write is ten seconds ago or more, so that it costs nothing."""
@@ -60,21 +44,10 @@ class RunStatus:
 
     def write(self, name: str, step: int, **fields: Any) -> Status:
         """Writes the status `name` at `step`, with further fields, and returns the content."""
-        seconds = self._seconds()
-        if name in (DONE, PREEMPTED):
-            self._saved_seconds = seconds
-        content = {
-            "step": step,
-            "total_steps": self._total_steps,
-            "seconds": round(seconds, 3),
-            "saved_seconds": round(self._saved_seconds, 3),
-            **fields,
-        }
+        seconds = round(time.perf_counter() - self._started, 3)
+        content = {"step": step, "total_steps": self._total_steps, "seconds": seconds, **fields}
         if self._best.best:
-            content["best"] = {"metric": self._target.name, **dataclasses.asdict(self._best.best)}
+            content["best"] = {"metric": self._best.metric.name, **dataclasses.asdict(self._best.best)}
         self._log.flush()
         self._files.write_status(name, **content)
         return {"status": name, **content}
-
-    def _seconds(self) -> float:
-        return self._before + time.perf_counter() - self._started
