@@ -32,7 +32,6 @@ def test_simulated_replicas_are_the_first_logical_cpus():
         (("mirrored", "local"), "contradicts --strategy=mirrored"),
         (("tpu", None), "needs --tpu"),
         (("multi_worker", None), "needs TF_CONFIG"),
-        (("auto", "local"), "--tpu=local: no TPU answers"),
         (("one_device", None, 2), "simulated_replicas=2: expected .* without .*--strategy=one_device"),
         (("auto", None, 1), "simulated_replicas=1: expected 2 or more"),
         (("auto", None, 64), "started in this process with 4 logical CPU.*process of its own"),
@@ -81,7 +80,6 @@ def asked(monkeypatch):
     def record(name, result=None):
         return lambda *arguments: found.append((name, *(type(each).__name__ for each in arguments))) or result
 
-    monkeypatch.setattr(strategies, "_DEVICES", ("/dev/null",))
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", Resolver)
     monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", record("connect"))
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", record("initialize"))
@@ -104,16 +102,12 @@ def test_another_machines_tpu_is_connected_to_and_initialised_once(asked):
     assert asked[0] == ("resolver", {"tpu": name})
 
 
-@pytest.mark.parametrize(
-    "name, said",
-    [("local", "no TPU chip"), ("my-pod", "this machine is not on it"), ("grpc://{}", "{} does not answer")],
-)
-def test_no_tpu_is_an_error_within_seconds(name, said, monkeypatch):
+@pytest.mark.parametrize("name", ["my-pod", "grpc://{}"])
+def test_no_tpu_is_an_error_within_seconds(name, monkeypatch):
     (address,) = free_addresses(1)
     monkeypatch.setenv("GCE_METADATA_IP", address)
-    monkeypatch.setattr(strategies, "_DEVICES", ())
-    name, said = name.format(address), said.format(address)
+    name = name.format(address)
     started = time.perf_counter()
-    with pytest.raises(ValueError, match=f"--tpu={name}: no TPU answers.*{said}.*docs/tpu.md"):
+    with pytest.raises(ValueError, match=f"--tpu={name}: no TPU answers.*Connection refused.*docs/tpu.md"):
         choose("tpu", name)
     assert time.perf_counter() - started < 5.0

@@ -1,12 +1,8 @@
-"""Chooses the tf.distribute strategy from the flags and the machine.
-
-A TPU that does not answer is an error within seconds: TensorFlow itself would retry for minutes.
-"""
+"""Chooses the tf.distribute strategy from the flags and the machine."""
 
 from __future__ import annotations
 
 import functools
-import glob
 import os
 import signal
 import socket
@@ -17,16 +13,12 @@ import tensorflow as tf
 
 from tfbigbatch.cluster.tf_config import joins_cluster, parse_tf_config, wait_for_all
 from tfbigbatch.cluster.watchdog import worker_loss
-from tfbigbatch.errors import InputError, WorkerLost
+from tfbigbatch.errors import InputError, WorkerLost, first_line
 from tfbigbatch.utils.signals import reinstall_handler
 
 LOCAL = "local"
-# Google Cloud's server that tells a machine about itself; TensorFlow asks it where a named TPU is.
-_METADATA = "metadata.google.internal"
 _PORT = 8470
 _SECONDS = 5.0
-# A TPU VM's chips: the first for v2 to v4, the second for v5e and on.
-_DEVICES = ("/dev/accel*", "/dev/vfio/[0-9]*")
 
 
 def choose(
@@ -163,7 +155,7 @@ def _multi_worker_strategy() -> tf.distribute.Strategy:
         raise
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
         raise InputError(
-            f"the cluster of TF_CONFIG cannot be joined: {str(error).strip().splitlines()[0]}. Expected this process's "
+            f"the cluster of TF_CONFIG cannot be joined: {first_line(error)}. Expected this process's "
             "own address to be free and the other workers to be started."
         ) from None
     # TensorFlow's coordination service has put a handler of its own in the place of Python's: nobody would hear of it.
@@ -182,43 +174,18 @@ def tpu_strategy(name: str) -> tf.distribute.Strategy:
     Raises:
       ValueError: no TPU answers.
     """
-    missing = _missing(name)
-    if missing:
-        raise _none_answers(name, missing)
     try:
+        if "://" in name:
+            # TensorFlow itself would retry for minutes.
+            address = urllib.parse.urlsplit(name)
+            socket.create_connection((address.hostname or "", address.port or _PORT), timeout=_SECONDS).close()
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
         if name != LOCAL:
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except Exception as error:  # The resolver raises whatever its cloud client raises.
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise _none_answers(name, first_line) from None
+        raise InputError(
+            f"--tpu={name}: no TPU answers under this name ({first_line(error)}). Expected 'local' on a TPU VM with "
+            "the tensorflow-tpu package, the TPU's name in your project, or its grpc:// address; see docs/tpu.md."
+        ) from None
     return tf.distribute.TPUStrategy(resolver)
-
-
-def _missing(name: str) -> str | None:
-    """The reason why no TPU can answer, found within seconds; None where one may."""
-    if name == LOCAL:
-        has_chips = any(glob.glob(pattern) for pattern in _DEVICES)
-        return None if has_chips else "this machine has no TPU chip: no /dev/accel0, no /dev/vfio/0"
-    if "://" in name:
-        address = urllib.parse.urlsplit(name)
-        return _unreachable(address.hostname or "", address.port or _PORT)
-    host, _, port = os.environ.get("GCE_METADATA_IP", _METADATA).partition(":")
-    unreachable = _unreachable(host, int(port or 80))
-    return unreachable and f"names are looked up through Google Cloud, and this machine is not on it: {unreachable}"
-
-
-def _unreachable(host: str, port: int) -> str | None:
-    try:
-        socket.create_connection((host, port), timeout=_SECONDS).close()
-    except OSError as error:
-        return f"{host}:{port} does not answer ({error.strerror or error or type(error).__name__})"
-    return None
-
-
-def _none_answers(name: str, why: str) -> InputError:
-    return InputError(
-        f"--tpu={name}: no TPU answers under this name ({why}). Expected 'local' on a TPU VM with the tensorflow-tpu "
-        "package, the TPU's name in your project, or its grpc:// address; see docs/tpu.md."
-    )
