@@ -28,7 +28,7 @@ def phase(*, steps, first_step, batch, first_example=0, is_last=True, **examples
         config=types.SimpleNamespace(batch_size=batch),
         first_step=first_step,
         total_steps=steps,
-        every={name: count / batch for name, count in examples.items()},
+        every=examples,
         first_example=first_example,
         is_last=is_last,
         **unused,

@@ -51,7 +51,7 @@ def check(config: ml_collections.ConfigDict, phases: Sequence[Phase]) -> None:
     every = fields["every"]
     for number, phase in enumerate(phases, 1):
         where = f"phases, phase {number}: " if len(phases) > 1 else ""
-        intervals = {"evaluate_every": phase.every["evaluate"]}
+        intervals = {"evaluate_every": phase.every["evaluate"] // phase.config.batch_size}
         if not phase.is_last or number < len(phases):
             intervals["duration"] = phase.total_steps
         for name, instrument in config.instruments.items():
@@ -66,7 +66,7 @@ def check(config: ml_collections.ConfigDict, phases: Sequence[Phase]) -> None:
             if steps % every:
                 nearest = max(1, round(steps / every)) * every
                 raise InputError(
-                    f"{where}{name} is {steps:g} steps, in the middle of a round of {every} "
+                    f"{where}{name} is {steps} steps, in the middle of a round of {every} "
                     f"(optimizer.local_steps.every), where the replicas' weights differ. Expected a multiple of "
                     f"{every}, such as '{nearest} steps'."
                 )

@@ -106,7 +106,7 @@ class TrainingRows:
             scalars["tokens_per_second"] = speed * tokens
         scalars["learning_rate"] = learning_rate
         in_ramp = self._phase.config.ramp.name != "none"
-        seen = (step + self._phase.offset if in_ramp else step - self._phase.first_step) * batch_size
+        seen = self._phase.seen(step) if in_ramp else (step - self._phase.first_step) * batch_size
         scalars["epoch"] = seen / self._phase.examples_in_epoch
         if in_ramp:
             scalars.update(examples=float(seen), batch_size=float(batch_size))

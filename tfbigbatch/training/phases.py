@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,18 +23,8 @@ from tfbigbatch.training import input_pipelines
 from tfbigbatch.training import strategy as strategies
 from tfbigbatch.utils import arguments
 
-# Of an interval in steps: those of a batch ramp are fractions, whose multiples must not be missed by rounding.
-ROUNDING = 1e-9
-
 EVENTS = {"log": "log_every", "evaluate": "evaluate_every", "save": "checkpoint_every"}
 """What may be due after a step: a row of the training, an evaluation, a checkpoint; and its field of the config."""
-
-
-def crosses(before: int, step: int, every: float, offset: float = 0) -> bool:
-    """True if a multiple of `every` lies in (before + offset, step + offset]; False where `every` is 0."""
-    if every <= 0:
-        return False
-    return math.floor((step + offset) / every + ROUNDING) > math.floor((before + offset) / every + ROUNDING)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +36,7 @@ class Phase:
       task: the task on the phase's data.
       first_step: step of the run at which it begins.
       total_steps: its own.
-      every: steps between two of each of EVENTS, 0 for none; whole numbers but for the stages of a batch ramp.
+      every: examples between two of each of EVENTS, 0 for none; whole steps but for the stages of a batch ramp.
       evaluation_batch_size: the config's, rounded up to whole replicas; a mask excludes the padding.
       tuned, scaled: the recipe at its own batch size, and scaled to the run's; with the arguments of the optimizer that
         the config scales.
@@ -64,7 +53,7 @@ class Phase:
     task: Task
     first_step: int
     total_steps: int
-    every: Mapping[str, float]
+    every: Mapping[str, int]
     evaluation_batch_size: int
     tuned: Recipe
     scaled: Recipe
@@ -74,11 +63,6 @@ class Phase:
     first_example: int = 0
     merged: int = 1
     is_last: bool = True
-
-    @property
-    def offset(self) -> float:
-        """Steps to add to one for the examples before it in steps of this batch; 0 without a batch ramp."""
-        return self.first_example / self.config.batch_size - self.first_step if self.first_example else 0
 
     @property
     def last_step(self) -> int:
@@ -100,6 +84,15 @@ class Phase:
         """Batches that hold every held-out example once."""
         return self.held_out.evaluation_steps(self.evaluation_batch_size)
 
+    def seen(self, step: int) -> int:
+        """Examples of the run before `step`, those of another batch than this one as if they were of this one.
+
+        In a batch ramp they are counted as they are: an interval ends after as many in all stages.
+        """
+        if self.first_example:
+            return self.first_example + (step - self.first_step) * self.config.batch_size
+        return step * self.config.batch_size
+
     def is_due(self, event: str, step: int) -> bool:
         """True if an event comes after `step`.
 
@@ -109,19 +102,17 @@ class Phase:
         """
         if step == self.last_step and (event == "save" or event == "evaluate" and self.is_last):
             return True
-        return crosses(step - 1, step, self.every[event], 0.0 if event == "log" else self.offset)
+        every, seen = self.every[event], self._counted(event, step)
+        return every > 0 and seen // every > (seen - self.config.batch_size) // every
 
     def steps_to_next_event(self, step: int) -> int:
         """Steps from `step` to the next row, evaluation or checkpoint, or to the phase's end."""
-        ends = [self.last_step]
-        for event, every in self.every.items():
-            offset = 0.0 if event == "log" else self.offset
-            if every > 0:
-                end = max(step + 1, math.floor((math.floor((step + offset) / every + ROUNDING) + 1) * every - offset))
-                while not crosses(step, end, every, offset):
-                    end += 1
-                ends.append(end)
-        return min(ends) - step
+        left = {event: every - self._counted(event, step) % every for event, every in self.every.items() if every}
+        return min([self.last_step - step, *(-(-examples // self.config.batch_size) for examples in left.values())])
+
+    def _counted(self, event: str, step: int) -> int:
+        """The examples whose multiples are counted: rows are of steps of this batch."""
+        return step * self.config.batch_size if event == "log" else self.seen(step)
 
     def evaluation_set(self, strategy: tf.distribute.Strategy) -> Iterator[Any]:
         """The batches of the held-out examples, again and again."""
@@ -245,7 +236,7 @@ def _phase(config: ml_collections.ConfigDict, task: Task, first_step: int, repli
         task=task,
         first_step=first_step,
         total_steps=total_steps,
-        every=dict(zip(EVENTS, every)),
+        every={event: steps * batch_size for event, steps in zip(EVENTS, every)},
         evaluation_batch_size=-(-config.evaluation_batch_size // replicas) * replicas,
         tuned=tuned,
         scaled=scaled,
@@ -287,10 +278,9 @@ def _stages(phase: Phase, replicas: int) -> list[Phase]:
         size, every = examples_in_epoch(stage.batch_size), {}
         for event, name in EVENTS.items():
             text = interval(fields, name)
-            number, unit = parsed(text, name=name)
-            # Not rounded to steps of this stage, so that each interval ends after as many examples in all stages.
-            examples = to_steps(text, name=name, batch_size=1, dataset_size=size)
-            every[event] = number if unit == "step" else examples / stage.batch_size
+            # Examples are not rounded to steps of this stage, so that each interval has as many in all stages.
+            unit = stage.batch_size if parsed(text, name=name)[1] == "step" else 1
+            every[event] = unit * to_steps(text, name=name, batch_size=unit, dataset_size=size)
         batch = batch_line(stage.batch_size, fields.accumulation_steps, replicas, size)
         _, _, *schedule = phase.lines
         line = (

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from tfbigbatch.training.phases import crosses
-
 # Of the scalars of a row, those of a line, with their formats.
 _OF_A_LINE = {"learning_rate": ".4g", "examples_per_second": ",.0f"}
 _SECONDS = 30.0
@@ -38,7 +36,7 @@ class Progress:
 
     def after_row(self, step: int) -> None:
         """Prints a line where one is due."""
-        ends_a_tenth = crosses(self._step * 10, step * 10, self._last_step)
+        ends_a_tenth = step * 10 // self._last_step > self._step * 10 // self._last_step
         self._step = step
         if self._shows and (ends_a_tenth or time.monotonic() - self._said > _SECONDS):
             self._said = time.monotonic()

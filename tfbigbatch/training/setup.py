@@ -392,7 +392,7 @@ def open_directory(
             mlperf.settings(config, first.scaled, first.task, first.held_out, machine.replicas),
             step=start.step,
             steps_in_epoch=first.examples_in_epoch / config.batch_size,
-            evaluate_every=int(first.every["evaluate"]),
+            evaluate_every=first.every["evaluate"] // config.batch_size,
             evaluates=owes_evaluation(plan.phase_at(start.step - 1), model.log, start.step),
         )
 
