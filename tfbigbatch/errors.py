@@ -54,15 +54,7 @@ def first_line(error: BaseException) -> str:
     return (message or type(error).__name__).splitlines()[0]
 
 
-class MissingExtra(InputError):
-    """An optional dependency is not installed; `package` is its name."""
-
-    def __init__(self, message: str, package: str) -> None:
-        super().__init__(message)
-        self.package = package
-
-
-def missing_extra(package: str, extra: str, note: str = "") -> MissingExtra:
+def missing_extra(package: str, extra: str, note: str = "") -> InputError:
     """The error for an optional dependency that is not installed; `note` is a sentence more."""
     message = f"This needs {package}, which is not installed. Install it with: pip install 'tfbigbatch[{extra}]'"
-    return MissingExtra(f"{message}. {note}" if note else message, package)
+    return InputError(f"{message}. {note}" if note else message)

@@ -21,12 +21,10 @@ def cpuinfo(tmp_path, *flags):
 @pytest.mark.parametrize(
     "flags, expected",
     [
-        (["fpu avx512f"], None),
         (["fpu avx512_bf16 amx_tile"], "avx512_bf16"),
         (["fpu amx_bf16 avx512_bf16"] * 2, "amx_bf16"),
         # A process may be moved to any of them.
         (["avx512_bf16 amx_bf16", "avx512_bf16"], "avx512_bf16"),
-        (["amx_bf16", "avx512f"], None),
         # Not a part of another name.
         (["avx512_bf16x"], None),
         ([], None),
