@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
@@ -54,15 +54,59 @@ def settings(
       task, held_out: the task, and the split that it is evaluated on.
       replicas: in sync.
     """
-    return {
-        "submission_benchmark": _BENCHMARKS[config.task].name,
-        **{f"submission_{name}": value for name, value in config.mlperf.items()},
+    benchmark, schedule = _BENCHMARKS[config.task], config.schedule
+    examples = task.train.examples_in_epoch(config.batch_size)
+    total_steps, warmup_steps = recipe.total_steps(examples), recipe.warmup_steps(examples)
+    optimizer = {**config.optimizer, **recipe.optimizer}
+    found = {
+        "submission_benchmark": benchmark.name,
+        **{f"submission_{field}": value for field, value in config.mlperf.items()},
         "seed": config.seed,
         "global_batch_size": config.batch_size,
         "gradient_accumulation_steps": config.accumulation_steps,
         "train_samples": len(task.train),
         "eval_samples": len(held_out),
-        **_BENCHMARKS[config.task].settings(config, recipe, task, replicas),
+        "opt_name": benchmark.wanted["optimizer.name"],
+    }
+    if benchmark.name == "resnet":
+        span = config.batch_size // config.accumulation_steps
+        return {
+            **found,
+            "model_bn_span": span if config.model.cross_replica_norm else span // replicas,
+            "lars_opt_base_learning_rate": recipe.learning_rate,
+            "lars_opt_end_learning_rate": 1e-4,
+            "lars_opt_learning_rate_decay_poly_power": 2,
+            # By the rules' count, one more than the steps after the warm-up.
+            "lars_opt_learning_rate_decay_steps": total_steps - warmup_steps + 1,
+            "lars_opt_learning_rate_warmup_epochs": recipe.warmup_epochs,
+            "lars_opt_momentum": optimizer.get("momentum", 0.9),
+            "lars_opt_weight_decay": optimizer.get("weight_decay", 0.0),
+            "lars_epsilon": optimizer.get("epsilon", 0.0),
+        }
+    found |= {"opt_base_learning_rate": recipe.learning_rate, "opt_learning_rate_warmup_steps": warmup_steps}
+    if benchmark.name == "bert":
+        return {
+            **found,
+            "opt_learning_rate_training_steps": total_steps,
+            "num_warmup_steps": warmup_steps,
+            "start_warmup_step": 0,
+            "opt_lamb_epsilon": optimizer.get("epsilon", 1e-6),
+            "opt_lamb_beta_1": optimizer.get("beta_1", 0.9),
+            "opt_lamb_beta_2": optimizer.get("beta_2", 0.999),
+            "opt_lamb_weight_decay_rate": optimizer.get("weight_decay", 0.0),
+        }
+    halvings = by_name.gnmt_halvings(total_steps, remain=schedule.remain, interval=schedule.interval)
+    return {
+        **found,
+        # The alternatives to tensorflow/nmt's schedule: an exponential warm-up, and halvings.
+        "opt_learning_rate_alt_warmup_func": True,
+        "opt_learning_rate_alt_decay_func": True,
+        "opt_learning_rate_remain_steps": halvings[0],
+        "opt_learning_rate_decay_interval": halvings[1] - halvings[0],
+        "opt_learning_rate_decay_steps": len(halvings),
+        "opt_learning_rate_decay_factor": 0.5,
+        # The rules count a sentence's start and end tokens; a shape has one of them.
+        "max_sequence_length": max(task.train.shapes[-1]) + 1,
     }
 
 
@@ -74,72 +118,13 @@ class _Benchmark:
       name: of the benchmark, in a log.
       example: an experiment that follows them.
       wanted: the value of a field, by its dotted name; of a text its beginning.
-      settings: function of (config, recipe, task, replicas) that returns the benchmark's own settings in a log.
       unit: the value of the task's metric that the rules count as 1: they have BLEU as a fraction, the task in percent.
     """
 
     name: str
     example: str
     wanted: Mapping[str, Any]
-    settings: Callable[[ml_collections.ConfigDict, Recipe, Any, int], dict[str, Any]]
     unit: float = 1.0
-
-
-def _resnet_settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
-    examples = task.train.examples_in_epoch(config.batch_size)
-    optimizer = {**config.optimizer, **recipe.optimizer}
-    span = config.batch_size // config.accumulation_steps
-    return {
-        "model_bn_span": span if config.model.cross_replica_norm else span // replicas,
-        "opt_name": "lars",
-        "lars_opt_base_learning_rate": recipe.learning_rate,
-        "lars_opt_end_learning_rate": 1e-4,
-        "lars_opt_learning_rate_decay_poly_power": 2,
-        # By the rules' count, one more than the steps after the warm-up.
-        "lars_opt_learning_rate_decay_steps": recipe.total_steps(examples) - recipe.warmup_steps(examples) + 1,
-        "lars_opt_learning_rate_warmup_epochs": recipe.warmup_epochs,
-        "lars_opt_momentum": optimizer.get("momentum", 0.9),
-        "lars_opt_weight_decay": optimizer.get("weight_decay", 0.0),
-        "lars_epsilon": optimizer.get("epsilon", 0.0),
-    }
-
-
-def _bert_settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
-    examples = task.train.examples_in_epoch(config.batch_size)
-    optimizer = {**config.optimizer, **recipe.optimizer}
-    warmup_steps = recipe.warmup_steps(examples)
-    return {
-        "opt_name": "lamb",
-        "opt_base_learning_rate": recipe.learning_rate,
-        "opt_learning_rate_training_steps": recipe.total_steps(examples),
-        "opt_learning_rate_warmup_steps": warmup_steps,
-        "num_warmup_steps": warmup_steps,
-        "start_warmup_step": 0,
-        "opt_lamb_epsilon": optimizer.get("epsilon", 1e-6),
-        "opt_lamb_beta_1": optimizer.get("beta_1", 0.9),
-        "opt_lamb_beta_2": optimizer.get("beta_2", 0.999),
-        "opt_lamb_weight_decay_rate": optimizer.get("weight_decay", 0.0),
-    }
-
-
-def _gnmt_settings(config: ml_collections.ConfigDict, recipe: Recipe, task: Any, replicas: int) -> dict[str, Any]:
-    examples = task.train.examples_in_epoch(config.batch_size)
-    schedule = config.schedule
-    halvings = by_name.gnmt_halvings(recipe.total_steps(examples), remain=schedule.remain, interval=schedule.interval)
-    return {
-        "opt_name": "adam",
-        "opt_base_learning_rate": recipe.learning_rate,
-        # The alternatives to tensorflow/nmt's schedule: an exponential warm-up, and halvings.
-        "opt_learning_rate_alt_warmup_func": True,
-        "opt_learning_rate_alt_decay_func": True,
-        "opt_learning_rate_warmup_steps": recipe.warmup_steps(examples),
-        "opt_learning_rate_remain_steps": halvings[0],
-        "opt_learning_rate_decay_interval": halvings[1] - halvings[0],
-        "opt_learning_rate_decay_steps": len(halvings),
-        "opt_learning_rate_decay_factor": 0.5,
-        # The rules count a sentence's start and end tokens; a shape has one of them.
-        "max_sequence_length": max(task.train.shapes[-1]) + 1,
-    }
 
 
 _BENCHMARKS = {
@@ -147,13 +132,11 @@ _BENCHMARKS = {
         "resnet",
         "experiments/imagenet/resnet50_lars.py:4k",
         {"model.name": "resnet", "optimizer.name": "lars", "schedule.decay": "mlperf_lars"},
-        _resnet_settings,
     ),
     "bert_pretraining": _Benchmark(
         "bert",
         "experiments/bert/mlperf.py:4k",
         {"model.name": "bert", "optimizer.name": "lamb", "schedule.decay": "linear"},
-        _bert_settings,
     ),
     "gnmt": _Benchmark(
         "gnmt",
@@ -167,7 +150,6 @@ _BENCHMARKS = {
             "data.lowercase": True,
             "evaluate_on": "test",  # newstest2014
         },
-        _gnmt_settings,
         unit=100.0,
     ),
 }

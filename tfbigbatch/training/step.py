@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -177,11 +176,8 @@ class TrainingSteps:
         """Gradients of a micro-batch, in the shape of its bucket; each bucket is a branch of the traced step."""
         if not self._batch_slices:
             return self._of_batch(batch, *place)
-        branches = [functools.partial(self._of_slice, each, batch, *place) for each in self._batch_slices]
+        branches = [lambda cut=cut: self._of_batch(cut(batch), *place) for cut in self._batch_slices]
         return tf.switch_case(batch[0]["bucket"][0], branches)
-
-    def _of_slice(self, cut: Callable[[Tensors], Tensors], batch: Tensors, *place: tf.Tensor) -> list[tf.Tensor]:
-        return self._of_batch(cut(batch), *place)
 
     def _of_batch(self, batch: Tensors, step: tf.Tensor, replica: tf.Tensor, number: tf.Tensor) -> list[tf.Tensor]:
         """Gradients of the mean loss over the replicas, times the loss scale."""
