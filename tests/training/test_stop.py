@@ -11,18 +11,15 @@ from tfbigbatch.utils.signals import StopRequest
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-def test_a_signal_stops_after_the_update_and_between_two_batches_of_an_evaluation(number):
+def test_a_signal_stops_after_the_update(number):
     saved, request = [], StopRequest()
     stop = Stop(request, saved.append)
     with request.handling():
-        stop.in_evaluation(7, 3)
-        assert not stop.is_agreed()
+        stop.check(7)
         os.kill(os.getpid(), number)
-        assert stop.is_agreed(is_row=False)
-        for ending in (lambda: stop.now(7), lambda: stop.in_evaluation(7, 3)):
-            with pytest.raises(Preempted, match="stopped on request after step 7, and saved"):
-                ending()
-    assert saved == [7, 7]
+        with pytest.raises(Preempted, match="stopped on request after step 7, and saved"):
+            stop.check(7, agrees=False)
+    assert saved == [7]
 
 
 def test_a_warning_and_then_the_signal_itself_do_not_interrupt_the_saving():
@@ -33,7 +30,7 @@ def test_a_warning_and_then_the_signal_itself_do_not_interrupt_the_saving():
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_the_workers_of_a_cluster_agree_at_rows_and_at_every_tenth_batch():
+def test_the_workers_of_a_cluster_agree():
     request, saved, asked = StopRequest(), [], []
 
     def agree(wanted):
@@ -41,17 +38,14 @@ def test_the_workers_of_a_cluster_agree_at_rows_and_at_every_tenth_batch():
         return wanted
 
     stop = Stop(request, saved.append, agree)
-    stop.before_first_step(7)
+    stop.check(7, saves=False)
     request.request("a notice came")
-    assert not stop.is_agreed(is_row=False)
-    for batch in range(11, 20):
-        stop.in_evaluation(8, batch)
-    assert asked == [False] and stop.is_agreed()
+    stop.check(8, agrees=False)
+    assert asked == [False]
     with pytest.raises(Preempted, match="stopped since a notice came, after step 8, and saved"):
-        stop.in_evaluation(8, 20)
-    assert asked == [False, True, True] and saved == [8]
-    # What the preparation of a cluster has noted; a process that is alone was ended by the signal.
-    with pytest.raises(Preempted, match="at step 8, before a step was made, with nothing new to save"):
-        stop.before_first_step(8)
-    Stop(request, saved.append).before_first_step(8)
+        stop.check(8)
+    assert asked == [False, True] and saved == [8]
+    # What the preparation of a cluster has noted.
+    with pytest.raises(Preempted, match="at step 8, before a step was made; the same command"):
+        stop.check(8, saves=False)
     assert saved == [8]

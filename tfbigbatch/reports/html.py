@@ -122,7 +122,6 @@ def runs_table(report: Report) -> Table:
                     f"{done:,} of {total:,} ({done / total:.0%})" if total else f"{done:,}",
                     "none yet" if value is None else f"{metric.shown(value)} at {step:,}",
                     "" if best is None else f"{metric.shown(best)} at {kept[0]:,}",
-                    # While a run is in progress they are those of its last checkpoint.
                     "" if seconds is None or run.state == RUNNING else f"{seconds:,.1f}",
                 ]
             )

@@ -33,6 +33,9 @@ from tfbigbatch.training.stop import Stop
 from tfbigbatch.training.user_callbacks import UserCallbacks, in_this_process
 from tfbigbatch.utils.signals import StopRequest
 
+# How often the workers of a cluster agree on stopping while they evaluate.
+_EVALUATED_BATCHES = 10
+
 
 def train(options: RunOptions, directory: Directory) -> Status:
     """Trains to the last step, and returns the status that it leaves.
@@ -118,7 +121,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
 
         def after_batch(batch: int) -> None:
             options.heartbeat(f"evaluated batch {batch:,}")
-            stop.in_evaluation(step, batch)
+            stop.check(step, agrees=batch % _EVALUATED_BATCHES == 0)
 
         evaluated = evaluator(after_batch, functools.partial(files.write_translations, config.evaluate_on, step))
         if plan.is_enough(evaluated):
@@ -138,7 +141,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
     try:
         with stop_request.handling(), options.watch_preemption(stop_request.request):
             status.write(RUNNING, step)
-            stop.before_first_step(step)
+            stop.check(step, saves=False)
             user.begin(step)
 
             # ---- 3. An evaluation that a stop left undone ---------------------------------------
@@ -205,8 +208,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
                         progress.after_row(step)
                     if interval_ends:
                         options.heartbeat(f"evaluation or checkpoint after step {step:,}")
-                    if stop.is_agreed(is_row):
-                        stop.now(step)
+                    stop.check(step, agrees=is_row)
 
         # ---- 7. The end ------------------------------------------------------------------------
         if evaluates and not evaluated and step == plan.total_steps:

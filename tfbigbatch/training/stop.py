@@ -7,9 +7,6 @@ from collections.abc import Callable
 from tfbigbatch.errors import Preempted
 from tfbigbatch.utils.signals import StopRequest
 
-# How often the workers of a cluster agree on stopping while they evaluate.
-_EVALUATED_BATCHES = 10
-
 
 class Stop:
     """Ends a run between two steps or two batches of an evaluation, where the request says so.
@@ -32,35 +29,19 @@ class Stop:
         self._save = save
         self._agree = agree
 
-    def is_agreed(self, is_row: bool = True) -> bool:
-        """True if the run is to stop; all workers of a cluster call it at the same steps, and agree where `is_row`."""
-        if self._agree is None:
-            return self._request.requested
-        return is_row and self._agree(self._request.requested)
-
-    def now(self, step: int) -> None:
-        """Saves, and raises Preempted."""
-        self._save(step)
-        raise Preempted(f"stopped {self._request.reason} after step {step:,}, and saved; the same command resumes it.")
-
-    def in_evaluation(self, step: int, batch: int) -> None:
-        """Raises Preempted between two batches of an evaluation, which is left unfinished, and saves before.
+    def check(self, step: int, *, agrees: bool = True, saves: bool = True) -> None:
+        """Saves, and raises Preempted, where the run is to stop.
 
         Args:
           step: steps done.
-          batch: evaluated batches so far.
+          agrees: whether the workers of a cluster agree on it here; they all call this at the same points.
+          saves: False before the first step, where nothing is new.
         """
-        if self.is_agreed(batch % _EVALUATED_BATCHES == 0):
-            self.now(step)
-
-    def before_first_step(self, step: int) -> None:
-        """Raises Preempted where a stop was requested while the run of a cluster was set up; nothing is saved.
-
-        Args:
-          step: steps done before.
-        """
-        if self._agree is not None and self._agree(self._request.requested):
-            raise Preempted(
-                f"stopped {self._request.reason} at step {step:,}, before a step was made, with nothing new to save; "
-                "the same command resumes it."
-            )
+        is_asked = self._request.requested
+        if self._agree is not None:
+            is_asked = agrees and self._agree(is_asked)
+        if is_asked:
+            if saves:
+                self._save(step)
+            how = f"after step {step:,}, and saved" if saves else f"at step {step:,}, before a step was made"
+            raise Preempted(f"stopped {self._request.reason} {how}; the same command resumes it.")
