@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from tfbigbatch.run_directory import checkpoint_files
 from tfbigbatch.run_directory.checkpoint_files import Best
+from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.run_directory.metric import Metric
+from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.training.checkpoints import Checkpoints
 
 # The run is resumed from one of its newest checkpoints, or from the one before it if that is damaged.
@@ -21,10 +22,9 @@ class BestCheckpoint:
 
     Args:
       checkpoints: what saves.
-      folder: of the best checkpoint.
+      files: the run directory.
       metric: that is compared.
       agree: function of whether this worker wants something; returns whether any worker does.
-      is_chief: whether this process writes the folder.
 
     Attributes:
       metric: as given.
@@ -32,31 +32,19 @@ class BestCheckpoint:
     """
 
     def __init__(
-        self,
-        checkpoints: Checkpoints,
-        folder: str,
-        metric: Metric,
-        *,
-        agree: Callable[[bool], bool],
-        is_chief: bool = True,
+        self, checkpoints: Checkpoints, files: RunDirectory, metric: Metric, agree: Callable[[bool], bool]
     ) -> None:
         self._checkpoints = checkpoints
-        self._folder = folder
-        self.metric = metric
+        self._files, self._folder = files, files.best
         self._agree = agree
-        self._is_chief = is_chief
+        self.metric = metric
         self.best: Best | None = None
 
-    def resume(self, step: int, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Finds the best up to `step`, at which the run is resumed; checkpoints after it are removed.
-
-        Args:
-          step: of the restored checkpoint.
-          rows: of metrics.jsonl.
-        """
-        if not self._is_chief:
+    def resume(self, step: int) -> None:
+        """Finds the best up to `step`, at which the run is resumed; checkpoints after it are removed."""
+        if not self._files.is_chief:
             return
-        evaluations = [row for row in rows if row["step"] <= step]
+        evaluations = [row for row in read_rows(self._files.metrics) if row["step"] <= step]
         checkpoint_files.drop(self._folder, after=step)
         best = checkpoint_files.best_row(evaluations, self.metric)
         if best and best.step not in checkpoint_files.steps(self._folder):
@@ -72,15 +60,15 @@ class BestCheckpoint:
     def consider(self, step: int, metrics: Mapping[str, float]) -> bool:
         """Keeps the checkpoint of `step` if its metrics are the best, and returns whether; all workers call it."""
         value = metrics.get(self.metric.name)
-        is_best = self._is_chief and checkpoint_files.is_better(value, self.best, self.metric)
+        is_best = self._files.is_chief and checkpoint_files.is_better(value, self.best, self.metric)
         if value is None or not self._agree(is_best):
             return False
-        saved = checkpoint_files.steps(self._checkpoints.directory) if self._is_chief else []
+        saved = checkpoint_files.steps(self._checkpoints.directory) if self._files.is_chief else []
         is_saved = self._agree(step in saved)
         if not is_saved:
             self._checkpoints.save_in(self._folder, step)
         self.best = Best(step, value)
-        if self._is_chief:
+        if self._files.is_chief:
             if is_saved:
                 checkpoint_files.add(checkpoint_files.path_of(self._checkpoints.directory, step), self._folder)
             checkpoint_files.prune(self._folder, saved[:_RESUMABLE])

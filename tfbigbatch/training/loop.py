@@ -96,14 +96,13 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
     user = UserCallbacks(
         in_this_process(options.callbacks, machine.is_chief),
         network=model.network,
-        directory=options.model_dir,
-        writes=machine.is_chief,
+        files=files,
         agree=machine.agree if options.callbacks else bool,
         total_steps=plan.total_steps,
     )
-    best = BestCheckpoint(checkpoints, files.best, plan.target, agree=machine.agree, is_chief=machine.is_chief)
+    best = BestCheckpoint(checkpoints, files, plan.target, machine.agree)
     setup.open_directory(options, machine, directory, plan, model, start)
-    best.resume(start.step, setup.read_rows(files.metrics))
+    best.resume(start.step)
     seconds = directory.status.get("seconds", 0.0)
     status = RunStatus(files, log, best, total_steps=plan.total_steps, seconds=seconds)
     stop = Stop(stop_request, checkpoints.save, machine.agree if machine.is_multi_worker else None)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfbigbatch.callbacks.counters import counters
 from tfbigbatch.errors import InputError
+from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.utils.files import read_json, write_json
 
 FILE = "callbacks.json"
@@ -33,8 +34,7 @@ class UserCallbacks:
     Args:
       callbacks: those that run in this process; none where `[]`.
       network: what they get as their model; its `optimizer` is the run's.
-      directory: of the run.
-      writes: whether this process writes the counters.
+      files: the run directory, in which the chief writes the counters.
       agree: function of whether this worker is to stop; returns whether any worker is.
       total_steps: of the run.
 
@@ -48,8 +48,7 @@ class UserCallbacks:
         callbacks: Sequence[Any],
         *,
         network: Any,
-        directory: str,
-        writes: bool,
+        files: RunDirectory,
         agree: Callable[[bool], bool],
         total_steps: int,
     ) -> None:
@@ -58,8 +57,7 @@ class UserCallbacks:
         hooks = [getattr(each, hook, None) for each in self.callbacks for hook in _BATCH_HOOKS]
         # Keras marks those of its own that do nothing.
         self.wants_batches = any(hook and not getattr(hook, "_is_default", False) for hook in hooks)
-        self._path = os.path.join(directory, FILE)
-        self._writes = writes
+        self._path, self._writes = os.path.join(files.path, FILE), files.is_chief
         self._entries: list[dict[str, Any]] = []
         self._agree = agree
         self._epoch = 0
