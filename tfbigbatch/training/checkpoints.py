@@ -166,7 +166,6 @@ class Checkpoints:
         """Saves the state after `step` into a folder, with the others there; see `save`."""
         # `restore` expects a count, which TensorFlow makes at its own first save.
         _ = self._checkpoint.save_counter
-        scratch = self._scratch and os.path.join(self._scratch, os.path.basename(folder))
         name = f"{checkpoint_files.NAME}-{step}"
         floating = [variable for variable in self._weights.values() if variable.dtype.is_floating]
         if not all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in floating):
@@ -177,8 +176,8 @@ class Checkpoints:
         try:
             # In a cluster all take part in reading what each replica has: one that is lost is no full disk.
             with worker_loss():
-                self._checkpoint.write(os.path.join(scratch or folder, name))
-            if folder == self.directory and not scratch:
+                self._checkpoint.write(os.path.join(self._scratch or folder, name))
+            if folder == self.directory and not self._scratch:
                 newest = f'model_checkpoint_path: "{name}"\n'.encode()
                 # TensorFlow's own file, which tells its newest; and that there were some, if their files are lost.
                 atomic_write(os.path.join(folder, "checkpoint"), lambda file: file.write(newest))
@@ -190,14 +189,9 @@ class Checkpoints:
         finally:
             for part in self._parts:
                 part.after_save()
+            if self._scratch:
+                shutil.rmtree(self._scratch, ignore_errors=True)
         self._barrier()
-        if scratch:
-            shutil.rmtree(scratch, ignore_errors=True)
-
-    def close(self) -> None:
-        """Removes the files of a worker other than the chief."""
-        if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _check_for_lost_files(self, damaged: Sequence[tuple[str, str]]) -> None:
         # A fresh start would drop the metrics of a run whose checkpoints can still be repaired.

@@ -224,7 +224,6 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> S
         profile.close()
         user.end()
         log.close()
-        checkpoints.close()
         if plan.mlperf:
             plan.mlperf.stop(ended == "stopped at its target")
 
