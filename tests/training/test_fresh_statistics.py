@@ -19,8 +19,8 @@ def normalised():
     return keras.Sequential([*before, layers.Dense(8, "relu"), layers.Dense(2)])
 
 
-def config_of(network=normalised, **fields):
-    tasks.define("few_steps", network=network, data={"train": (X, Y), "validation": (X, Y)})
+def config_of(**fields):
+    tasks.define("few_steps", network=normalised, data={"train": (X, Y), "validation": (X, Y)})
     config = new_config("few_steps")
     config.batch_size, config.accumulation_steps, config.duration = 48, 2, "10 steps"
     config.schedule.learning_rate, config.optimizer = 0.02, {"name": "lamb", "use_ema": True, "ema_momentum": 0.5}
@@ -55,11 +55,3 @@ def test_the_weights_are_those_of_a_run_without_which_warns(tmp_path, capsys):
         # A step has two micro-batches.
         assert ("momentum=0.99 keeps 82% of its first statistics over 20 batches" in said) == (not fresh)
     np.testing.assert_equal(*([each.numpy() for each in network.trainable_variables] for network in networks))
-
-
-def test_a_network_without_batch_normalisation_is_told_of_the_field(tmp_path, capsys):
-    network = lambda: keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
-    config = config_of(network, duration="1 steps", evaluate_with_fresh_statistics=True)
-    train.run(config, model_dir=str(tmp_path))
-    said = capsys.readouterr().out
-    assert "evaluate_with_fresh_statistics=True has no effect" in said and "use_ema: ema_momentum=0.5 keeps 50%" in said

@@ -42,10 +42,6 @@ def warning_lines(network: keras.Model, phases: Sequence[Phase], recomputes: boo
     found = [
         f"{each} Or evaluate_with_fresh_statistics=True." if each.startswith("batch norm") else each for each in found
     ]
-    if recomputes and not time_constants.normalisations(network):
-        found.append(
-            "evaluate_with_fresh_statistics=True has no effect: the network has no batch normalisation that trains."
-        )
     return [f"warning    {each}" for each in found]
 
 
