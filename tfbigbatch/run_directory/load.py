@@ -161,10 +161,7 @@ def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> ke
 
 
 def _metrics(directory: str, step: int) -> dict[str, float]:
-    """The metrics of the evaluation at a step, from metrics.jsonl, or from the status of a finished run."""
-    files = RunDirectory(directory)
-    rows = [row for row in read_rows(files.metrics) if row["split"] == "eval" and row["step"] == step]
-    if rows:
-        return with_nan({name: value for name, value in rows[-1].items() if name not in ("step", "split")})
-    status = files.status()
-    return dict(status.get("metrics", {})) if status.get("step") == step else {}
+    """The metrics of the evaluation at a step, from metrics.jsonl."""
+    rows = read_rows(RunDirectory(directory).metrics)
+    found = [row for row in rows if row["split"] == "eval" and row["step"] == step]
+    return with_nan({name: value for row in found[-1:] for name, value in row.items() if name not in ("step", "split")})
