@@ -19,7 +19,7 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import Collecti
 from tests.helpers import preloaded
 from tfbigbatch.cluster.local import free_addresses
 from tfbigbatch.cluster.tf_config import parse_tf_config
-from tfbigbatch.training.strategy import barrier, choose
+from tfbigbatch.training.strategy import any_worker, choose
 
 LIMIT_SECONDS = 300
 
@@ -85,7 +85,7 @@ def main(called, directory, name, devices, *arguments):
     arrays = getattr(importlib.import_module(module), function)(strategy, directory, *arguments)
     np.savez(os.path.join(directory, f"{name}{index}.npz"), **arrays)
     # The first worker serves the cluster: it must not leave before the others are done.
-    barrier(strategy)
+    any_worker(strategy, False)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ class Checkpoints:
         *,
         keep: int = 2,
         scratch: str | None = None,
-        barrier: Callable[[], None] = _nothing,
+        barrier: Callable[[], object] = _nothing,
         parts: Sequence[CheckpointPart] = (),
         heartbeat: Heartbeat = no_heartbeat,
         writes: bool = True,

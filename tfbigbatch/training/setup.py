@@ -330,7 +330,8 @@ def resume(options: RunOptions, machine: Machine, directory: Directory, model: R
         directory.files.checkpoints,
         keep=options.config.keep_checkpoints,
         scratch=worker and os.path.join(options.model_dir, worker),
-        barrier=functools.partial(strategies.barrier, machine.strategy),
+        # Each waits for the answers of all.
+        barrier=lambda: machine.agree(False),
         parts=model.checkpoint_parts(),
         heartbeat=options.heartbeat,
         writes=options.trains,

@@ -104,12 +104,6 @@ def is_tpu(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
-def barrier(strategy: tf.distribute.Strategy) -> None:
-    """Returns once every worker of a cluster has called it; at once where there is one process."""
-    if is_multi_worker(strategy):
-        any_worker(strategy, False)
-
-
 def any_worker(strategy: tf.distribute.Strategy, wanted: bool) -> bool:
     """True if `wanted` is true on any worker of a cluster; every worker calls it."""
     answers = strategy.experimental_local_results(_asking(strategy)(tf.constant(float(wanted))))
