@@ -1,7 +1,7 @@
 """Tasks by name: model, data, loss, metrics and target."""
 
 from tfbigbatch.tasks.base import Task
-from tfbigbatch.tasks.data_functions import from_hugging_face, from_image_folder, from_tf_data, from_tfds
+from tfbigbatch.tasks.data_functions import from_image_folder, from_tf_data
 from tfbigbatch.tasks.ready_made import define
 from tfbigbatch.tasks.registry import get as get
 from tfbigbatch.tasks.registry import model_defaults as model_defaults
@@ -10,4 +10,4 @@ from tfbigbatch.tasks.registry import register
 from tfbigbatch.tasks.registry import registered as registered
 
 # For experiment files; the other names are for the package itself.
-__all__ = ["Task", "define", "from_hugging_face", "from_image_folder", "from_tf_data", "from_tfds", "register"]
+__all__ = ["Task", "define", "from_image_folder", "from_tf_data", "register"]

@@ -1,19 +1,16 @@
-"""The `data` of a task of one's own from a tf.data function, a folder of images, TFDS or Hugging Face."""
+"""The `data` of a task of one's own from a tf.data function or a folder of images."""
 
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 from tfbigbatch.errors import InputError
 
 Splits = Mapping[str, Any]
 """Datasets by the names of their splits."""
-_TENTH_HELD_OUT = {"train": "train[:90%]", "validation": "train[90%:]"}
 
 
 def from_tf_data(
@@ -80,114 +77,3 @@ def from_image_folder(*, image_size: int = 64, max_bad_fraction: float = 0.01) -
         return image_folder.splits(data_dir, image_size, max_bad_fraction)
 
     return data
-
-
-def from_tfds(
-    name: str,
-    *,
-    splits: Mapping[str, str] | None = None,
-    prepare: Callable[[Any, Any], Any] | None = None,
-    shuffle_buffer: int = 10_000,
-) -> Callable[..., Splits]:
-    """Data of TensorFlow Datasets (pip install tensorflow-datasets), downloaded to --data_dir where it is missing.
-
-    The order is that of `from_tf_data`: files and a buffer are shuffled by the seed of the epoch.
-
-    Args:
-      name: of the data set, as 'mnist'.
-      splits: for each split, that of the data set; by default 90% and 10% of its 'train'.
-      prepare: None, or a function of (features, label), in TensorFlow, that returns both; it gives all features the
-        same shape.
-      shuffle_buffer: examples of the buffer that shuffles; the field `data.shuffle_buffer`.
-    """
-
-    def data(data_dir: str | None = None, shuffle_buffer: int = shuffle_buffer) -> Splits:
-        from tfbigbatch.data.sources.tf_data import TfDataExamples
-
-        tfds = _package("tensorflow-datasets")
-        builder = tfds.builder(name, data_dir=data_dir)
-        builder.download_and_prepare()
-        # (features, label), which `as_supervised` gives; TFDS names a feature of it, and its dictionary has no `get`.
-        label, features = (builder.info.supervised_keys or ("", ""))[1], builder.info.features
-
-        def make(split: str, theirs: str, seed: int) -> Any:
-            shuffles = split == "train"
-            files = tfds.ReadConfig(shuffle_seed=seed)
-            dataset = builder.as_dataset(split=theirs, shuffle_files=shuffles, read_config=files, as_supervised=True)
-            dataset = dataset.shuffle(shuffle_buffer, seed=seed) if shuffles else dataset
-            return dataset.map(prepare, num_parallel_calls=2) if prepare else dataset
-
-        return {
-            split: TfDataExamples(
-                functools.partial(make, split, theirs),
-                f"TFDS {name}, {theirs}",
-                examples=int(builder.info.splits[theirs].num_examples),
-                classes=getattr(features[label], "num_classes", None) if label in features else None,
-            )
-            for split, theirs in (splits or _TENTH_HELD_OUT).items()
-        }
-
-    return data
-
-
-def from_hugging_face(
-    name: str,
-    *,
-    features: str | Sequence[str],
-    label: str = "label",
-    splits: Mapping[str, str] | None = None,
-    prepare: Callable[[Any, Any], Any] | None = None,
-    **options: Any,
-) -> Callable[..., Splits]:
-    """Data of Hugging Face's datasets (pip install datasets), by index: exact order and exact resume.
-
-    Args:
-      name: of the data set, or a path.
-      features: the column of the features, or several, which become a dictionary.
-      label: the column of the labels.
-      splits: for each split, that of the data set; by default 90% and 10% of its 'train'.
-      prepare: None, or a function of (features, label), in Python, that returns both as arrays of one shape.
-      **options: of `datasets.load_dataset`.
-    """
-
-    def data() -> Splits:
-        from tfbigbatch.data.sources.by_index import Indexable
-
-        def example(row: Mapping[str, Any]) -> Any:
-            given = row[features] if isinstance(features, str) else {name: row[name] for name in features}
-            return prepare(given, row[label]) if prepare else (given, row[label])
-
-        datasets = _package("datasets")
-        columns, found = [features] if isinstance(features, str) else list(features), {}
-        for split, theirs in (splits or _TENTH_HELD_OUT).items():
-            rows = datasets.load_dataset(name, split=theirs, **options)
-            missing = [column for column in (*columns, label) if column not in rows.column_names]
-            if missing:
-                raise InputError(
-                    f"data set {name} has no column {', '.join(missing)}; it has {', '.join(rows.column_names)}."
-                )
-            found[split] = Indexable(_Rows(rows, example), f"Hugging Face {name}, {theirs}")
-            found[split].classes = getattr(rows.features.get(label), "num_classes", None)
-        return found
-
-    return data
-
-
-class _Rows:
-    """The rows of a table, each made (features, label) when it is read."""
-
-    def __init__(self, rows: Any, example: Callable[[Any], Any]) -> None:
-        self._rows, self._example = rows, example
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int) -> Any:
-        return self._example(self._rows[index])
-
-
-def _package(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name.replace("-", "_"))
-    except ImportError as error:
-        raise InputError(f"this data needs the package {name}: pip install {name} ({error})") from None

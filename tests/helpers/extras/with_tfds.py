@@ -38,7 +38,14 @@ def network(input_shape):
     return keras.Sequential([keras.layers.Input(input_shape), keras.layers.Dense(2)])
 
 
-tasks.define("signs", network=network, data=tasks.from_tfds("signs"))
+def signs(split, seed, data_dir):
+    part = {"train": "train[:90%]", "validation": "train[90%:]"}[split]
+    options = {"shuffle_files": split == "train", "read_config": tfds.ReadConfig(shuffle_seed=seed)}
+    examples = tfds.load("signs", split=part, data_dir=data_dir, as_supervised=True, **options)
+    return examples.shuffle(100, seed=seed) if split == "train" else examples
+
+
+tasks.define("signs", network=network, data=tasks.from_tf_data(signs))
 
 
 def get_config():
