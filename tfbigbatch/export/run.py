@@ -56,17 +56,15 @@ def export_run(
       formats: names of `FORMATS`; None for all that the network can be written in.
       overwrite: replace an earlier export in this folder.
 
-    Returns:
-      Exported: `folder`; `files`, the path of each format's file or folder; `skipped`, why a format was not written;
-      `step` of the checkpoint; `signature`, what the SavedModel takes and gives.
-
     Raises:
       ValueError: the folder exists, the run cannot be loaded, or a format that was named cannot hold the network.
     """
     named = None if formats is None else check_formats(formats)
     folder = folder_of(expanded(directory), expanded(output), overwrite)
     run = load_run(directory, checkpoint, data_dir=data_dir)
-    classes = class_names(run.directory)
+    path = os.path.join(run.directory, CLASSES)
+    names = read_json(path) if os.path.exists(path) else None
+    classes = [str(name) for name in names] if isinstance(names, list) else None
     skipped: dict[str, str] = {}
     signature = ""
     parent, last = os.path.split(os.path.abspath(folder))
@@ -98,13 +96,6 @@ def export_run(
         write_json(os.path.join(part, ABOUT), about)
     files = {name: os.path.join(folder, FORMATS[name]) for name in written}
     return Exported(folder, files, skipped, run.step, signature)
-
-
-def class_names(directory: str) -> list[str] | None:
-    """The names of the classes that a run directory keeps, by index; None where it keeps none."""
-    path = os.path.join(directory, CLASSES)
-    names = read_json(path) if os.path.exists(path) else None
-    return [str(name) for name in names] if isinstance(names, list) else None
 
 
 def _write_keras(run: LoadedRun, path: str, classes: Any) -> None:

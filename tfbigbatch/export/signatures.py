@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from tfbigbatch.data.images.jpeg import centre_crops
 from tfbigbatch.data.sources.image_folder import decoded
 from tfbigbatch.data.translation.manifest import VOCABULARY as TRANSLATION_VOCABULARY
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, PAD
+from tfbigbatch.export.formats import NotExportable
 from tfbigbatch.export.keras_layers import structures
 from tfbigbatch.models import gnmt
 from tfbigbatch.run_directory.load import LoadedRun
@@ -26,8 +26,6 @@ from tfbigbatch.tasks.ready_made import IMAGE_FOLDER, ReadyMade
 from tfbigbatch.utils.files import read_json_dictionary
 
 Outputs = dict[str, tf.Tensor]
-
-
 Served = tuple[Any, str]
 """A tf.function with its input signature, from named tensors to named tensors; and a sentence on what they are."""
 
@@ -164,54 +162,35 @@ def _arrays(run: LoadedRun) -> Served:
 
     function = serve.get_concrete_function(**specs)
     takes = []
-    for (name, spec), of_model in zip(specs.items(), _input_names(model)):
+    for name, spec in specs.items():
         sizes = ", ".join("n" if size is None else str(size) for size in spec.shape)
-        takes.append(f"{name!r} {spec.dtype.name} [{sizes}]" + ("" if name == of_model else f" ({of_model!r})"))
+        takes.append(f"{name!r} {spec.dtype.name} [{sizes}]")
     gives = ", ".join(map(repr, function.structured_outputs))
     return function, f"takes the network's inputs, {', '.join(takes)}; gives {gives}."
 
 
 def _input_specs(network: keras.Model) -> dict[str, tf.TensorSpec]:
-    """A spec for each input of a functional model, by its name as an argument, in the order of `keras.tree.flatten`.
+    """A spec for each input of a functional model, in the order of `keras.tree.flatten`.
+
+    Their names are the keys of a dictionary of inputs, else those of the input layers, of letters, digits and '_'.
 
     Raises:
-      ValueError: the model is subclassed.
+      ValueError: the model is subclassed, or two inputs have one name.
     """
-    names, inputs = _as_arguments(_input_names(network)), keras.tree.flatten(structures(network)[0])
-    return {name: tf.TensorSpec(x.shape, x.dtype, name) for name, x in zip(names, inputs)}
-
-
-def _input_names(network: keras.Model) -> list[str]:
-    """The keys of a dictionary of inputs, else the names of the input layers, in the order of `keras.tree.flatten`."""
     inputs = structures(network)[0]
-    if isinstance(inputs, Mapping):
-        return [path[0] for path, _ in keras.tree.flatten_with_path(inputs)]
-    return _layer_names(inputs)
-
-
-def _as_arguments(names: Sequence[str]) -> list[str]:
-    """Names that the arguments of a signature can have: letters, digits and '_', each once."""
-    found: list[str] = []
-    for name in names:
-        plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
-        plain = plain if re.match("[A-Za-z]", plain) else f"input_{plain.lstrip('_')}"
-        same = (plain if number == 1 else f"{plain}_{number}" for number in itertools.count(1))
-        # TensorFlow makes them small within its graph.
-        found.append(next(each for each in same if each.lower() not in [other.lower() for other in found]))
-    return found
+    specs = {}
+    for path, tensor in keras.tree.flatten_with_path(inputs):
+        name = re.sub(r"\W", "_", path[0] if isinstance(inputs, Mapping) else tensor.name)
+        if name in specs:
+            raise NotExportable(f"model {network.name!r} has two inputs {name!r}. Rename one.")
+        specs[name] = tf.TensorSpec(tensor.shape, tensor.dtype, name)
+    return specs
 
 
 def _named_outputs(network: keras.Model, outputs: Any) -> Outputs:
+    """The outputs by their keys in a dictionary, else by layer, with a number where one layer has several."""
     if isinstance(outputs, Mapping):
         return dict(outputs)
-    return dict(zip(_unique(_layer_names(structures(network)[1])), keras.tree.flatten(outputs)))
-
-
-def _layer_names(tensors: Any) -> list[str]:
-    """The name of the layer that each Keras tensor comes from."""
-    return [tensor._keras_history.operation.name for tensor in keras.tree.flatten(tensors)]
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    """The names, with a number where one repeats: a layer with several outputs gives each the same name."""
-    return [f"{name}_{names[:at].count(name)}" if names.count(name) > 1 else name for at, name in enumerate(names)]
+    names = [tensor._keras_history.operation.name for tensor in keras.tree.flatten(structures(network)[1])]
+    unique = [f"{name}_{names[:at].count(name)}" if names.count(name) > 1 else name for at, name in enumerate(names)]
+    return dict(zip(unique, keras.tree.flatten(outputs)))
