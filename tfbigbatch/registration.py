@@ -1,6 +1,6 @@
 """Registration of this package's classes with each Keras, when that Keras is imported.
 
-A saved model names its optimizer, schedule, layers and initializers, and Keras looks the names up among the registered
+A saved model names its optimizer, schedule and layers, and Keras looks the names up among the registered
 classes. A process that only loads a model imports none of their modules by itself.
 """
 
@@ -23,8 +23,6 @@ _MODULES = {
     ),
     "tf_keras": ("tfbigbatch.keras2",),
 }
-# Classes of no Keras, which either can use.
-_OF_BOTH = {"tfbigbatch.models.initializers": "FrequencyBias"}
 
 
 def install() -> None:
@@ -37,9 +35,6 @@ def _register(keras: str) -> None:
     try:
         for module in _MODULES[keras]:
             importlib.import_module(module)
-        register = sys.modules[keras].saving.register_keras_serializable(package="tfbigbatch")
-        for module, name in _OF_BOTH.items():
-            register(getattr(importlib.import_module(module), name))
     except Exception as error:  # Whatever it is, a program that imports Keras must not end here.
         warnings.warn(
             f"tfbigbatch could not register its classes with {keras}, so that saved models that hold one cannot be "

@@ -20,7 +20,7 @@ class BERT(task.Task):
         manifest = bert_manifest.load(folder)
         self.vocabulary = manifest.vocabulary
         self.size = len(manifest.vocabulary)
-        self.frequencies = initializers.log_frequencies(manifest.token_counts).astype(np.float32)
+        self.frequencies = initializers.frequency_bias(manifest.token_counts).astype(np.float32)
         self.data = {split: self._read(manifest, split) for split in ("train", "validation")}
         self.examples = len(self.data["train"]["ids"])
         self.length = manifest.max_seq_length

@@ -31,7 +31,7 @@ class Multi30k(task.Task):
         manifest = translation_manifest.load(os.fspath(folder))
         self.vocabulary = manifest.vocabulary
         self.size = len(manifest.vocabulary)
-        self.frequencies = initializers.log_frequencies(manifest.token_counts).astype(np.float32)
+        self.frequencies = initializers.frequency_bias(manifest.token_counts).astype(np.float32)
         splits = ("train", "validation", "test")
         # With END, and BEGIN before a target.
         self.source_length, self.target_length = (

@@ -30,7 +30,7 @@ class PTB(task.Task):
         for name, split in (("validation", "valid"), ("test", "test")):
             self.data[name] = self._windows(splits[split].astype(np.int32), 20)
         counts = np.bincount(splits["train"], minlength=self.vocabulary)
-        self.frequencies = initializers.log_frequencies(counts).astype(np.float32)
+        self.frequencies = initializers.frequency_bias(counts).astype(np.float32)
 
     def build(self):
         return lstm_language_model(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.models.initializers import log_frequencies
+from tfbigbatch.models.initializers import frequency_bias
 
 if TYPE_CHECKING:
     import keras
 
 CHOICES = ("frequency", "zero", "uniform")
-"""Values of `model.output_bias`: the log of each token's frequency (`log_frequencies`), zeros, or a uniform draw."""
+"""Values of `model.output_bias`: the log of each token's frequency (`frequency_bias`), zeros, or a uniform draw."""
 DEFAULT = "frequency"
 
 
@@ -45,7 +45,7 @@ class OutputBias:
         if self._choice == self._built:
             return
         if self._choice == "frequency":
-            bias.assign(log_frequencies(self.counts))
+            bias.assign(frequency_bias(self.counts))
         elif self._choice == "zero":
             bias.assign(np.zeros(bias.shape))
         else:
