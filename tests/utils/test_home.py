@@ -24,7 +24,7 @@ def test_a_tilde_at_the_beginning_is_the_home_folder():
 def test_in_the_fields_of_a_config_too():
     data = {**bert_finetuning.BertGlue.data_defaults, "vocab_file": "~/vocab.txt"}
     with pytest.raises(ValueError, match="data.vocab_file=~/vocab.txt: no such file"):
-        bert_finetuning.BertGlue.check_data(data, "/")
+        bert_finetuning.BertGlue(model={"init_checkpoint": ""}, data=data, data_dir="/", use_fake_data=False)
     with pytest.raises(ValueError, match="/home/me/bert: no such checkpoint"):
         bert_checkpoints.read("~/bert")
     with pytest.raises(ValueError, match="config=/home/me/mine.py: no such file"):

@@ -113,15 +113,6 @@ class Task:
         del data, data_dir
         return cls.training_examples
 
-    @classmethod
-    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        """Raises ValueError for data that the task cannot read, as far as can be told before TensorFlow is imported.
-
-        Args:
-          data: the fields of the config's `data`.
-          data_dir: folder of the data, which exists, or None.
-        """
-
     def held_out(self, split: str) -> Dataset:
         """The held-out split with this name, one of `evaluates_on`; raises ValueError where there is none."""
         if split not in self.evaluates_on:

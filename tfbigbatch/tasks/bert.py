@@ -131,7 +131,8 @@ class BertPretraining(BertTask):
             self._made_up = tempfile.TemporaryDirectory()
             manifest = fake.pretraining(self._made_up.name)
         else:
-            manifest = bert_manifest.load(_folder(data["folder"], data_dir))
+            inside = data_dir and data["folder"]
+            manifest = bert_manifest.load(os.path.join(data_dir, expanded(data["folder"])) if inside else data_dir)
         if "validation" not in manifest.splits:
             raise InputError(
                 f"--data_dir={data_dir} has no validation split. Prepare the text with --validation_fraction above 0."
@@ -156,10 +157,6 @@ class BertPretraining(BertTask):
         read = {name: BertRecords(split, manifest, **options) for name, split in splits.items()}
         self.train, self.validation, self.minival = read["train"], read["validation"], read.get(MINIVAL)
         self.checks = tuple(records.bad.check for records in read.values())
-
-    @classmethod
-    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        manifests.require(_folder(data["folder"], data_dir), bert_manifest.KIND)
 
     def initialize(self, network: keras.Model) -> None:
         self._output_bias.initialize(network.get_layer("masked_lm_head").bias)
@@ -190,7 +187,3 @@ class BertPretraining(BertTask):
             return {"masked_lm": [accuracy(name="masked_lm_accuracy"), *token_metrics("masked_lm_")]}
         masked = [accuracy(name="accuracy"), *token_metrics()]
         return {"masked_lm": masked, "next_sentence": [accuracy(name="accuracy")]}
-
-
-def _folder(folder: str, data_dir: str | None) -> str | None:
-    return os.path.join(data_dir, expanded(folder)) if data_dir and folder else data_dir

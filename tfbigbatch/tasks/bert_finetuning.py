@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,24 +24,14 @@ VOCABULARY = "vocab.txt"
 
 
 class FineTuning(BertTask):
-    """Fine-tuning on a labelled data set. A subclass defines `read_examples`, `builder`, `source` and `scores`."""
+    """Fine-tuning on a labelled data set. A subclass defines `read_examples`, `builder` and `scores`."""
 
     target = "score"
     has_scores = True
-    source: ClassVar[str]
-    """The form of the data in words."""
 
     @classmethod
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
         return {"max_seq_length": min(data["max_seq_length"], 128)}
-
-    @classmethod
-    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        file = data["vocab_file"]
-        if not file or not os.path.isfile(expanded(file)):
-            raise InputError(f"data.vocab_file={file}: no such file; give the vocab.txt of the pretrained model.")
-        if data_dir is None:
-            raise InputError(f"--data_dir is missing: give {cls.source}.")
 
     def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
         self._data = data
@@ -50,7 +40,10 @@ class FineTuning(BertTask):
 
             self._tokenizer = fake.tokenizer()
         else:
-            self._tokenizer = Tokenizer(Vocabulary.load(data["vocab_file"]), data["lower_case"])
+            file = data["vocab_file"]
+            if not os.path.isfile(expanded(file)):
+                raise InputError(f"data.vocab_file={file}: no such file; give the vocab.txt of the pretrained model.")
+            self._tokenizer = Tokenizer(Vocabulary.load(file), data["lower_case"])
         vocabulary = self._tokenizer.vocabulary
         # With the vocabulary, a run directory is enough to use the trained model on texts.
         self.run_files = {VOCABULARY: vocabulary.content}
@@ -78,7 +71,6 @@ class BertGlue(FineTuning):
     evaluates_on = ("dev", "dev_mismatched")
     builder = "classifier"
     facts = ("vocabulary_size", "classes")
-    source = "GLUE's folder, with a folder for each task"
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         from tfbigbatch.data.finetuning import fake, inputs
@@ -129,7 +121,6 @@ class BertRace(FineTuning):
     data_signature = f"{len(race.OPTIONS)} answers a question"
     builder = "chooser"
     facts = ("vocabulary_size", "choices")
-    source = "the folder of RACE's tar files"
 
     @classmethod
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
@@ -184,7 +175,6 @@ class BertSquad(FineTuning):
     target = "f1"
     evaluates_on = ("dev",)
     builder = "span_finder"
-    source = "a folder with SQuAD's JSON files"
 
     @classmethod
     def quick_data(cls, data: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
@@ -194,13 +184,6 @@ class BertSquad(FineTuning):
             stop = data[f"first_{part}_article"] + count
             last[f"last_{part}_article"] = min(data[f"last_{part}_article"] or stop, stop)
         return {**super().quick_data(data, data_dir), "doc_stride": min(data["doc_stride"], 32), **last}
-
-    @classmethod
-    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        super().check_data(data, data_dir)
-        for path in _squad_files(data, data_dir).values():
-            if not os.path.isfile(path):
-                raise InputError(f"{path}: no such file. Give a --data_dir with SQuAD's JSON files, or their names.")
 
     def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
         from tfbigbatch.data.finetuning import fake, inputs
@@ -212,8 +195,12 @@ class BertSquad(FineTuning):
             lengths = {"max_seq_length": fake.MAX_SEQ_LENGTH, "doc_stride": 16, "max_query_length": 8}
         else:
             train, held_out = (
-                squad.read(path, data[f"first_{part}_article"], data[f"last_{part}_article"] or None)
-                for part, path in _squad_files(data, data_dir).items()
+                squad.read(
+                    os.path.join(data_dir or "", expanded(data[f"{part}_file"])),
+                    data[f"first_{part}_article"],
+                    data[f"last_{part}_article"] or None,
+                )
+                for part in ("train", "evaluation")
             )
         self._windows = squad.windows(held_out, self._tokenizer, **lengths)
         self.train = inputs.to_train(squad.windows(train, self._tokenizer, **lengths), f"{data_dir}, train")
@@ -250,7 +237,3 @@ class BertSquad(FineTuning):
         texts = squad.answer_texts(self._windows.questions)
         found = scores.squad(texts, predictions, no_answer=data["no_answer"], odds=odds or None)
         return {name: value for name, value in found.items() if not name.endswith(("total", "unanswered"))}
-
-
-def _squad_files(data: Mapping[str, Any], data_dir: str | None) -> dict[str, str]:
-    return {part: os.path.join(data_dir or "", expanded(data[f"{part}_file"])) for part in ("train", "evaluation")}

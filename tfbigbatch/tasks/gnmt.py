@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.data.translation import fake
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation.vocabulary import BEGIN, END, Vocabulary, normalised
@@ -123,10 +122,6 @@ class Gnmt(Task):
         vars(self).update(self._held_out)
         self.batch_slices = self.train.batch_slices
         self.checks = tuple(split.bad.check for split in (self.train, *self._held_out.values()))
-
-    @classmethod
-    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        manifests.require(data_dir, translation_manifest.KIND)
 
     def network(self) -> keras.Model:
         """The Keras model, from the pieces of sources and targets to logits."""

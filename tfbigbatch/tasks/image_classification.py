@@ -112,10 +112,6 @@ class ImageClassification(_Classification):
         self.data_signature = f"{self._classes:,} classes"
         self.network_facts = {"classes": self._classes}
 
-    @classmethod
-    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        manifests.require(data_dir, image_manifest.KIND)
-
     def network(self) -> keras.Model:
         """The Keras model, from uint8 images to logits."""
         return self.network_from(self._model, self.network_facts)

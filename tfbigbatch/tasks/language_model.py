@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfbigbatch.data.language_model import corpus
-from tfbigbatch.data.records import manifest as manifests
 from tfbigbatch.tasks import output_bias
 from tfbigbatch.tasks.base import Task, fact
 from tfbigbatch.tasks.output_bias import ConstantLoss
@@ -67,11 +66,6 @@ class LSTMLanguageModel(Task):
             Streams(tokens, self._vocabulary_size, model["window"], f"{source}, {split}")
             for split, tokens in (("train", texts.train), ("valid", texts.valid), ("test", texts.test))
         )
-
-    @classmethod
-    def check_data(cls, data: Mapping[str, Any], data_dir: str | None) -> None:
-        del data
-        manifests.require(data_dir, corpus.KIND)
 
     def network(self) -> keras.Model:
         """The Keras model, from tokens and states to logits and states."""

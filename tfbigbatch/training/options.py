@@ -10,9 +10,8 @@ from typing import Any
 
 import ml_collections
 
-from tfbigbatch import tasks
 from tfbigbatch.cluster import tf_config
-from tfbigbatch.config.recipe import check_fields, check_plan, phases
+from tfbigbatch.config.recipe import check_fields, check_plan
 from tfbigbatch.errors import InputError
 from tfbigbatch.run_directory import checkpoint_files, stored_run
 from tfbigbatch.run_directory.directory import RunDirectory
@@ -124,10 +123,8 @@ def check(options: RunOptions) -> Directory:
         raise InputError(f"--mode=eval: {path} holds no checkpoint. Train first, or give another --model_dir.")
     origin = stored_run.origin(options.init_from, content, path)
     found = Directory(files, changed, content, status, extension, origin)
+    folder = options.data_dir
     if not (options.use_fake_data or found.is_finished and options.trains):
-        folder = options.data_dir
         if folder is not None and "://" not in folder and not os.path.exists(folder):
             raise InputError(f"--data_dir={folder}: no such folder. Give the folder of the data of task {config.task}.")
-        for phase in phases(config):
-            tasks.get(config.task).check_data(phase.data.to_dict(), folder)
     return found
