@@ -95,19 +95,10 @@ def alexnet(
         raise InputError(f"cross_replica_norm=True, norm={norm!r}: expected norm='batch'; there is nothing to share.")
     _check_image(image_size, stem)
     pixels, x = image_layers.normalized_input(image_size, divide=norm == "batch")
-    x = _convolutions(_padded(x, stem), stem, width, groups, norm, cross_replica_norm)
+    x = _convolutions(x, stem, width, groups, norm, cross_replica_norm)
     x = _dense(keras.layers.Flatten(name="flatten")(x), fc_units, dropout)
     logits = image_layers.logits(x, classes, _normal(0.01, 4096, fc_units))
     return keras.Model(pixels, logits, name=name)
-
-
-def _convolutions(x: Any, stem: str, width: int, groups: int, norm: str, cross_replica_norm: bool) -> Any:
-    for number, published in enumerate(_CONVOLUTIONS, start=1):
-        x = _convolution(number, stem, width, groups if published.grouped else 1, x.shape[-1], norm)(x)
-        x = _normalized(x, number, norm, cross_replica_norm)
-        if published.pooled:
-            x = keras.layers.MaxPooling2D(3, 2, name=f"pool{number}")(x)
-    return x
 
 
 def _check_image(image_size: int, stem: str) -> None:
@@ -121,37 +112,34 @@ def _check_image(image_size: int, stem: str) -> None:
         )
 
 
-def _padded(x: keras.KerasTensor, stem: str) -> keras.KerasTensor:
-    size, stride, padding = STEMS[stem]
-    if padding is None:
-        padding = (size - x.shape[1]) % stride
-    before = padding // 2
-    return keras.layers.ZeroPadding2D(((before, padding - before),) * 2, name="conv1_pad")(x)
-
-
-def _convolution(number: int, stem: str, width: int, groups: int, channels: int, norm: str) -> keras.layers.Layer:
-    published = _CONVOLUTIONS[number - 1]
-    size, stride, _ = STEMS[stem] if number == 1 else (published.size, 1, None)
-    return keras.layers.Conv2D(
-        published.filters * width // _CONVOLUTIONS[0].filters,
-        size,
-        stride,
-        padding="valid" if number == 1 else "same",
-        groups=groups,
-        use_bias=norm != "batch",
-        kernel_initializer=_normal(0.01, published.inputs, size * size * channels // groups),
-        bias_initializer=keras.initializers.Constant(published.bias),
-        name=f"conv{number}",
-    )
-
-
-def _normalized(x: keras.KerasTensor, number: int, norm: str, cross_replica_norm: bool) -> keras.KerasTensor:
-    """A convolution's output after ReLU, with batch normalisation before or (the first two) local response after it."""
-    if norm == "batch":
-        layer = image_layers.batch_normalization(epsilon=1e-4, cross_replica=cross_replica_norm, name=f"bn{number}")
-        return keras.layers.ReLU(name=f"relu{number}")(layer(x))
-    x = keras.layers.ReLU(name=f"relu{number}")(x)
-    return image_layers.LocalResponseNormalization(name=f"lrn{number}")(x) if number <= 2 else x
+def _convolutions(x: Any, stem: str, width: int, groups: int, norm: str, cross_replica_norm: bool) -> Any:
+    layers = keras.layers
+    for number, published in enumerate(_CONVOLUTIONS, start=1):
+        size, stride, of_groups = published.size, 1, groups if published.grouped else 1
+        if number == 1:
+            size, stride, padding = STEMS[stem]
+            padding = (size - x.shape[1]) % stride if padding is None else padding
+            x = layers.ZeroPadding2D(((padding // 2, padding - padding // 2),) * 2, name="conv1_pad")(x)
+        x = layers.Conv2D(
+            published.filters * width // _CONVOLUTIONS[0].filters,
+            size,
+            stride,
+            padding="valid" if number == 1 else "same",
+            groups=of_groups,
+            use_bias=norm != "batch",
+            kernel_initializer=_normal(0.01, published.inputs, size * size * x.shape[-1] // of_groups),
+            bias_initializer=keras.initializers.Constant(published.bias),
+            name=f"conv{number}",
+        )(x)
+        if norm == "batch":
+            name = f"bn{number}"
+            x = image_layers.batch_normalization(epsilon=1e-4, cross_replica=cross_replica_norm, name=name)(x)
+        x = layers.ReLU(name=f"relu{number}")(x)
+        if norm == "local_response" and number <= 2:
+            x = image_layers.LocalResponseNormalization(name=f"lrn{number}")(x)
+        if published.pooled:
+            x = layers.MaxPooling2D(3, 2, name=f"pool{number}")(x)
+    return x
 
 
 def _normal(deviation: float, published_inputs: int, inputs: int) -> keras.initializers.Initializer:

@@ -16,7 +16,6 @@ finished hypotheses is certain, where a translation needs the best one.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -101,16 +100,60 @@ def beam_search(
         raise InputError(f"coverage_penalty={coverage_penalty} needs source_mask: which source tokens are real.")
     if beam_size == 1:
         length_penalty = coverage_penalty = 0.0
-    search = _Search(step, end_token, beam_size, max_length, length_penalty, coverage_penalty, source_mask)
+    n = start_tokens.shape[0] or tf.shape(start_tokens)[0]
+
+    def spread(values: Any) -> tf.Tensor:
+        values = tf.convert_to_tensor(values)
+        return tf.repeat(values[:, tf.newaxis], beam_size, axis=1)
+
+    def score(log_probability: tf.Tensor, coverage: Any, length: Any) -> tf.Tensor:
+        """s of the module's formula."""
+        normalised = log_probability / _length_norm(length, length_penalty)
+        if not coverage_penalty or source_mask is None:
+            return normalised
+        seen = tf.math.log(tf.clip_by_value(coverage, _LEAST_COVERAGE, 1.0))
+        return normalised + coverage_penalty * tf.reduce_sum(tf.where(source_mask[:, tf.newaxis], seen, 0.0), axis=-1)
+
+    def unfinished(time: tf.Tensor, alive: _Alive, finished: Hypotheses) -> tf.Tensor:
+        """True if an unfinished hypothesis can still overtake a finished one."""
+        most = alive.log_probability[:, 0] / _length_norm(max_length, length_penalty)
+        return (time < max_length) & tf.reduce_any(most > finished.scores)
+
+    def body(time: tf.Tensor, alive: _Alive, finished: Hypotheses) -> tuple[tf.Tensor, _Alive, Hypotheses]:
+        logits, state, attention = step(alive.last, alive.state)
+        coverage = alive.coverage + attention if coverage_penalty else alive.coverage
+        count = 2 * beam_size if beam_size > 1 else 1
+        likelihood, parents, tokens = _continuations(logits, alive.log_probability, count)
+        here = tf.range(max_length) == time
+        written = tf.where(here, tokens[..., tf.newaxis], _of(alive.tokens, parents))
+        ends = tokens == end_token
+        ended = Hypotheses(
+            written,
+            tf.fill(tf.shape(tokens), time + 1),
+            tf.where(ends, score(likelihood, _of(coverage, parents), time + 1), -float("inf")),
+        )
+        candidates = tf.nest.map_structure(lambda a, b: tf.concat([a[:, tf.newaxis], b], axis=1), finished, ended)
+        likelihood, chosen = tf.math.top_k(tf.where(ends, -float("inf"), likelihood), beam_size)
+        parents = _of(parents, chosen)
+        kept = [tf.nest.map_structure(lambda values: _of(values, parents), part) for part in (state, coverage)]
+        alive = _Alive(_of(written, chosen), likelihood, _of(tokens, chosen), *kept)
+        return time + 1, alive, _best(candidates)
+
+    # A beam of one possible hypothesis for each sentence, the others of probability 0.
+    impossible = [0.0] + [-float("inf")] * (beam_size - 1)
+    alive = _Alive(
+        tf.fill([n, beam_size, max_length], end_token),
+        tf.repeat(tf.constant([impossible]), n, axis=0),
+        spread(tf.cast(start_tokens, tf.int32)),
+        tf.nest.map_structure(spread, state),
+        spread(tf.zeros(tf.shape(source_mask), tf.float32)) if coverage_penalty else (),
+    )
+    nothing = Hypotheses(tf.fill([n, max_length], end_token), tf.zeros([n], tf.int32), tf.fill([n], -float("inf")))
     time, alive, finished = tf.while_loop(
-        search.unfinished,
-        search.body,
-        (tf.constant(0), *search.begin(state, start_tokens)),
-        maximum_iterations=max_length,
-        parallel_iterations=1,
+        unfinished, body, (tf.constant(0), alive, nothing), maximum_iterations=max_length, parallel_iterations=1
     )
     lengths = tf.fill(tf.shape(alive.last), time)
-    left = _best(Hypotheses(alive.tokens, lengths, search.score(alive.log_probability, alive.coverage, time)))
+    left = _best(Hypotheses(alive.tokens, lengths, score(alive.log_probability, alive.coverage, time)))
     none = finished.scores == -float("inf")
     return Hypotheses(
         tf.where(none[:, tf.newaxis], left.tokens, finished.tokens),
@@ -119,76 +162,7 @@ def beam_search(
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Search:
-    """The loop of one search; see `beam_search` for the fields."""
-
-    step: Step
-    end_token: int
-    beam_size: int
-    max_length: int
-    length_penalty: float
-    coverage_penalty: float
-    source_mask: tf.Tensor | None
-
-    def begin(self, state: State, start_tokens: tf.Tensor) -> tuple[_Alive, Hypotheses]:
-        """A beam of one possible hypothesis for each sentence, the others of probability 0; and none finished."""
-        n = start_tokens.shape[0] or tf.shape(start_tokens)[0]
-
-        def spread(values: Any) -> tf.Tensor:
-            values = tf.convert_to_tensor(values)
-            return tf.repeat(values[:, tf.newaxis], self.beam_size, axis=1)
-
-        impossible = [0.0] + [-float("inf")] * (self.beam_size - 1)
-        alive = _Alive(
-            tf.fill([n, self.beam_size, self.max_length], self.end_token),
-            tf.repeat(tf.constant([impossible]), n, axis=0),
-            spread(tf.cast(start_tokens, tf.int32)),
-            tf.nest.map_structure(spread, state),
-            spread(tf.zeros(tf.shape(self.source_mask), tf.float32)) if self.coverage_penalty else (),
-        )
-        finished = Hypotheses(
-            tf.fill([n, self.max_length], self.end_token), tf.zeros([n], tf.int32), tf.fill([n], -float("inf"))
-        )
-        return alive, finished
-
-    def score(self, log_probability: tf.Tensor, coverage: Any, length: Any) -> tf.Tensor:
-        """s of the module's formula."""
-        normalised = log_probability / length_norm(length, self.length_penalty)
-        if not self.coverage_penalty or self.source_mask is None:
-            return normalised
-        seen = tf.math.log(tf.clip_by_value(coverage, _LEAST_COVERAGE, 1.0))
-        penalty = tf.reduce_sum(tf.where(self.source_mask[:, tf.newaxis], seen, 0.0), axis=-1)
-        return normalised + self.coverage_penalty * penalty
-
-    def unfinished(self, time: tf.Tensor, alive: _Alive, finished: Hypotheses) -> tf.Tensor:
-        """True if an unfinished hypothesis can still overtake a finished one."""
-        most = alive.log_probability[:, 0] / length_norm(self.max_length, self.length_penalty)
-        return (time < self.max_length) & tf.reduce_any(most > finished.scores)
-
-    def body(self, time: tf.Tensor, alive: _Alive, finished: Hypotheses) -> tuple[tf.Tensor, _Alive, Hypotheses]:
-        """One step of the search."""
-        logits, state, attention = self.step(alive.last, alive.state)
-        coverage = alive.coverage + attention if self.coverage_penalty else alive.coverage
-        count = 2 * self.beam_size if self.beam_size > 1 else 1
-        likelihood, parents, tokens = _continuations(logits, alive.log_probability, count)
-        here = tf.range(self.max_length) == time
-        written = tf.where(here, tokens[..., tf.newaxis], _of(alive.tokens, parents))
-        ends = tokens == self.end_token
-        ended = Hypotheses(
-            written,
-            tf.fill(tf.shape(tokens), time + 1),
-            tf.where(ends, self.score(likelihood, _of(coverage, parents), time + 1), -float("inf")),
-        )
-        candidates = tf.nest.map_structure(lambda a, b: tf.concat([a[:, tf.newaxis], b], axis=1), finished, ended)
-        likelihood, chosen = tf.math.top_k(tf.where(ends, -float("inf"), likelihood), self.beam_size)
-        parents = _of(parents, chosen)
-        kept = [tf.nest.map_structure(lambda values: _of(values, parents), part) for part in (state, coverage)]
-        alive = _Alive(_of(written, chosen), likelihood, _of(tokens, chosen), *kept)
-        return time + 1, alive, _best(candidates)
-
-
-def length_norm(length: Any, length_penalty: float) -> tf.Tensor:
+def _length_norm(length: Any, length_penalty: float) -> tf.Tensor:
     """lp of the module's formula: a float32 scalar, of a number or scalar tensor."""
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty
 

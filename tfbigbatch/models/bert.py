@@ -15,7 +15,7 @@ import keras
 from keras import layers, ops
 
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.models.checks import check_rates, check_recompute, check_sizes
+from tfbigbatch.models.checks import check_rates, check_sizes
 from tfbigbatch.models.recompute import Block
 from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
 
@@ -197,7 +197,6 @@ class Encoder(layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
-        check_recompute(recompute)
         sizes = {"layers": layers, "hidden_units": hidden_units, "heads": heads, "inner_units": inner_units}
         sizes |= {"max_positions": max_positions, "token_types": token_types, "vocabulary_size": vocabulary_size}
         rates = {"dropout": dropout, "attention_dropout": attention_dropout}

@@ -31,9 +31,3 @@ def one_of(name: str, given: Any, known: Mapping[Any, Any]) -> Any:
     if given not in known:
         raise InputError(f"model.{name}={given!r}: expected one of {', '.join(map(repr, known))}.")
     return known[given]
-
-
-def check_recompute(recompute: Any) -> None:
-    """Raises ValueError where the field `recompute` is no bool."""
-    if not isinstance(recompute, bool):
-        raise InputError(f"model.recompute={recompute!r}: expected True or False.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import keras
 from keras import ops
 
-from tfbigbatch.models.checks import check_rates, check_recompute, check_sizes
+from tfbigbatch.models.checks import check_rates, check_sizes
 from tfbigbatch.models.lstm import SequenceLSTM, uniform
 from tfbigbatch.models.recompute import Block, in_turn
 
@@ -194,7 +194,7 @@ class Encoder(_Stack):
 
     def in_keras(self, twin: Callable[..., Any], embedded: Any, lengths: Any) -> Any:
         """The outputs of `call` by Keras' own layers."""
-        return self._layers_run(embedded, lengths, _twins_in_turn(twin))
+        return self._layers_run(embedded, lengths, _runner_of_twins(twin))
 
     def _layers_run(self, embedded: Any, lengths: Any, run: Callable[..., Any]) -> Any:
         values = run(embedded, self.dropouts[0])
@@ -248,7 +248,7 @@ class Decoder(_Stack):
 
     def in_keras(self, twin: Callable[..., Any], embedded: Any, encoded: Any, lengths: Any) -> Any:
         """The outputs of `call` by Keras' own layers."""
-        run = _twins_in_turn(twin)
+        run = _runner_of_twins(twin)
         return self._layers_run(
             embedded,
             lambda layer, inputs: run(inputs, self.dropouts[layer], self.lstms[layer]),
@@ -357,8 +357,6 @@ def gnmt(
     embedding_units: int | None = None,
     dropout: float = 0.2,
     initial_scale: float = 0.1,
-    source_length: int | None = None,
-    target_length: int | None = None,
     recompute: bool = False,
 ) -> GNMT:
     """GNMT v2, as the `gnmt` of MLPerf's reference and of NVIDIA/DeepLearningExamples (PyTorch/Translation/GNMT).
@@ -382,7 +380,6 @@ def gnmt(
       embedding_units: width of the embedding; None for hidden_units, as in the reference.
       dropout: dropout rate.
       initial_scale: weights are initialised in [-initial_scale, initial_scale].
-      source_length, target_length: S and T, where they should be static.
       recompute: whether the backward pass computes the activations of each LSTM and of attention again; see
         `recompute.Block`.
 
@@ -399,7 +396,6 @@ def gnmt(
     sizes["embedding_units"] = hidden_units if embedding_units is None else embedding_units
     check_sizes(**sizes)
     check_rates(dropout=dropout)
-    check_recompute(recompute)
     embedding = keras.layers.Embedding(
         vocabulary_size, sizes["embedding_units"], embeddings_initializer=uniform(initial_scale), name="embedding"
     )
@@ -412,9 +408,9 @@ def gnmt(
     fields: dict[str, Any] = {"dropout": dropout, "initial_scale": initial_scale}
     encoder = Encoder(hidden_units, layers=encoder_layers, recompute=recompute, name="encoder", **fields)
     decoder = Decoder(hidden_units, layers=decoder_layers, recompute=recompute, name="decoder", **fields)
-    source = keras.Input((source_length,), dtype="int32", name="source_ids")
+    source = keras.Input((None,), dtype="int32", name="source_ids")
     lengths = keras.Input((), dtype="int32", name="source_lengths")
-    target = keras.Input((target_length,), dtype="int32", name="target_ids")
+    target = keras.Input((None,), dtype="int32", name="target_ids")
     embedded = embedding(source), embedding(target)
     decoded = decoder(embedded[1], encoder(embedded[0], lengths), lengths)
     # The product in the compute dtype, the softmax in float32.
@@ -450,15 +446,9 @@ def _attended(scores: Any, mask: Any, values: Any) -> tuple[Any, Any]:
     return ops.matmul(ops.cast(weights, values.dtype), values), weights
 
 
-def _twins_in_turn(twin: Callable[..., Any]) -> Callable[..., Any]:
+def _runner_of_twins(twin: Callable[..., Any]) -> Callable[..., Any]:
     """A function of values and layers, which runs their counterparts in turn."""
-
-    def run(values: Any, *layers: keras.layers.Layer) -> Any:
-        for layer in layers:
-            values = twin(layer)(values)
-        return values
-
-    return run
+    return lambda values, *layers: in_turn([twin(each) for each in layers], False)(values)
 
 
 def translate(

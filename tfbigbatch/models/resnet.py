@@ -12,7 +12,7 @@ import keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
-from tfbigbatch.models.checks import check_recompute, check_sizes, one_of
+from tfbigbatch.models.checks import check_sizes, one_of
 from tfbigbatch.models.recompute import recomputed
 from tfbigbatch.models.sizes import RESNET_DEPTHS as DEPTHS
 
@@ -70,7 +70,6 @@ def resnet(
     check_sizes(image_size=image_size, classes=classes, width=width)
     one_of("version", version, VERSIONS)
     _check_halvings(image_size, stem, blocks)
-    check_recompute(recompute)
     network = _Layers(version, bottleneck, cross_replica_norm)
     pixels, x = image_layers.normalized_input(image_size)
     x = _stem(network, x, width, stem)
