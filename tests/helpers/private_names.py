@@ -60,6 +60,7 @@ CLASSES = {
 # By module that is not part of the public interface: what is taken from it.
 MODULES = {
     "keras.src.backend": "AutocastScope",
+    "keras.src.losses.loss": "squeeze_or_expand_to_same_rank",
     "keras.src.random.seed_generator": "global_seed_generator",
     "keras.src.utils.naming": "reset_uids",
     "tensorflow.compiler.tf2xla.python.xla": (

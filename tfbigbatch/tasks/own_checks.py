@@ -1,7 +1,7 @@
-"""Checks of a user's network, labels, loss and metrics against each other, before the first step, on one example.
+"""Checks of a user's network, labels and metrics against each other, before the first step.
 
 `labels` and `features` are nests of tf.TensorSpec of one example, without the batch; `outputs` are the network's for
-one example. Of several labels or outputs, labels, losses and metrics are not checked. Each function raises ValueError.
+one example. Of several labels or outputs, labels and metrics are not checked. Each function raises ValueError.
 """
 
 from __future__ import annotations
@@ -17,16 +17,10 @@ from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.sources import splits
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import own_model
-from tfbigbatch.tasks.compile_arguments import OwnLoss, OwnMetric
 from tfbigbatch.utils.user_code import call
 
-# What Keras' fit and evaluate call of a model, and the trainer does not, or not as they do.
-_STEPS = (
-    *("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics"),
-    *("make_train_function", "make_test_function", "fit", "evaluate"),
-)
-# The cross entropies of class numbers, of one-hot labels, and of 0 and 1.
-_CLASSES, _ONE_HOT, _BINARY = "sparsecategoricalcrossentropy", "categoricalcrossentropy", "binarycrossentropy"
+# What Keras' fit and evaluate call of a model, and the trainer does not.
+_STEPS = ("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics")
 
 
 def built(
@@ -36,7 +30,15 @@ def built(
     here = f"task {name}: {getattr(function, '__name__', 'network')}()"
     own_model.fresh_names()
     model = own_model.checked(call(function, f"task {name}", **arguments), here)
-    _check_own_steps(model, here)
+    # KerasHub's PipelineModel only preprocesses.
+    theirs = [cls for cls in type(model).__mro__ if cls.__module__.partition(".")[0] != "keras"]
+    steps = [name for cls in theirs if cls.__name__ != "PipelineModel" for name in _STEPS if name in vars(cls)]
+    if steps:
+        raise InputError(
+            f"{here} returned a model with a {steps[0]} of its own, and the trainer makes its own steps. Write it as "
+            "layers, a loss and metrics, or as a subclass of tasks.Task; or train with your own fit: "
+            "docs/exact_resume.md."
+        )
     example = tf.nest.map_structure(lambda spec: tf.zeros([1, *spec.shape], spec.dtype), features)
     # A first call builds a model without Input, and any other model tells whether it takes the data.
     try:
@@ -54,41 +56,29 @@ def built(
     return model, outputs
 
 
-def _check_own_steps(model: keras.Model, here: str) -> None:
-    for name in _STEPS:
-        definer = next((cls for cls in type(model).__mro__ if name in vars(cls)), None)
-        # KerasHub's PipelineModel only preprocesses.
-        if definer is not None and definer.__name__ != "PipelineModel":
-            if definer.__module__.partition(".")[0] != "keras":
-                raise InputError(
-                    f"{here} returned a model with a {name} of its own, and the trainer makes its own steps. Write "
-                    "it as layers, a loss and metrics, or as a subclass of tasks.Task; or train with your own fit: "
-                    "docs/exact_resume.md."
-                )
-
-
 def check_labels(split: Dataset, loss: Any, labels: Any, outputs: Any) -> None:
     """Checks a split's labels that are in memory, or those of its first examples; the message has the first wrong one.
 
-    `loss` is as `compile` takes it.
+    Keras itself checks the shapes, in the first step. `loss` is as `compile` takes it.
     """
     if outputs is None or tf.nest.is_nested(outputs) or tf.nest.is_nested(labels):
         return
+    if labels.dtype == tf.string:
+        raise InputError(
+            f"{split.source}: the labels are texts; expected numbers, as np.unique(labels, return_inverse=True)."
+        )
     name = loss if isinstance(loss, str) else type(loss).__name__
     kind = name.replace("_", "").lower()
-    _check_shapes(split.source, kind, labels, outputs)
-    if kind not in (_CLASSES, _ONE_HOT, _BINARY) and not labels.dtype.is_floating:
-        return
     values, classes = splits.known_labels(split), int(outputs.shape[-1] or 0)
     if values is None or not len(values):
         return
     wrong, expected = ~np.isfinite(values), "finite numbers"
-    if kind == _CLASSES:
+    if kind == "sparsecategoricalcrossentropy":
         expected = f"class numbers from 0 to {classes - 1}, since the network has {classes} outputs"
         wrong |= (values < 0) | (values >= classes) | (values != np.floor(values))
         ignored = None if isinstance(loss, str) else loss.get_config().get("ignore_class")
         wrong &= values != ignored if ignored is not None else True
-    elif kind in (_ONE_HOT, _BINARY):
+    elif kind in ("categoricalcrossentropy", "binarycrossentropy"):
         expected = "0 to 1"
         wrong |= (values < 0) | (values > 1)
     rows = np.flatnonzero(wrong.reshape(len(values), -1).any(axis=1))
@@ -97,50 +87,6 @@ def check_labels(split: Dataset, loss: Any, labels: Any, outputs: Any) -> None:
             f"{split.source}: example {rows[0]} has the label {values[rows[0]].tolist()}; expected {expected}. "
             f"{rows.size:,} of {len(values):,} do not fit."
         )
-
-
-def _check_shapes(source: str, kind: str, labels: Any, outputs: Any) -> None:
-    shape, of_outputs = labels.shape.as_list(), outputs.shape[1:].as_list()
-    given = f"{source}: labels {labels.dtype.name} {[None, *shape]} and outputs {[None, *of_outputs]}"
-    if labels.dtype == tf.string:
-        raise InputError(
-            f"{source}: the labels are texts; expected numbers, as np.unique(labels, return_inverse=True)."
-        )
-    if kind == _CLASSES:
-        if not of_outputs or of_outputs[-1] == 1:
-            raise InputError(
-                f"{given}: the loss takes class numbers, and an output for each class. For labels 0 and 1 and one "
-                "output give loss='binary_crossentropy' and metrics=['binary_accuracy']."
-            )
-        if shape not in (of_outputs[:-1], [*of_outputs[:-1], 1]):
-            raise InputError(
-                f"{given}: expected class numbers {[None, *of_outputs[:-1]]}. For one-hot labels give "
-                "np.argmax(labels, axis=-1), or loss='categorical_crossentropy'."
-            )
-    if kind == _ONE_HOT and shape != of_outputs:
-        raise InputError(
-            f"{given}: expected one-hot labels {[None, *of_outputs]}, or loss='sparse_categorical_crossentropy'."
-        )
-
-
-def check_functions(compiled: Any, labels: Any, outputs: Any, *, weighted: bool = True) -> None:
-    """Calls the functions of a user on one example of zeros; `weighted` data cannot weigh one number for a batch."""
-    if outputs is None or tf.nest.is_nested(outputs) or tf.nest.is_nested(labels) or not isinstance(compiled, list):
-        return
-    for each in compiled:
-        if isinstance(each, (OwnLoss, OwnMetric)):
-            what = f"{'loss' if isinstance(each, OwnLoss) else 'metric'} {each.name!r}"
-            # Keras gives a loss its labels as float32.
-            example = tf.zeros([1, *labels.shape], tf.float32 if isinstance(each, OwnLoss) else labels.dtype)
-            try:
-                values = tf.convert_to_tensor(each.values(example, outputs))
-            except Exception as error:
-                raise InputError(
-                    f"{what} fails for labels {example.dtype.name} {[None, *labels.shape]} and outputs of shape "
-                    f"{[None, *outputs.shape[1:]]}: {type(error).__name__}: {str(error).splitlines()[0]}"
-                ) from None
-            if values.shape.rank == 0 and weighted:
-                raise InputError(f"{what} returns one number for a batch; expected a value for each example, [batch].")
 
 
 def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_static: bool) -> None:
@@ -179,3 +125,21 @@ def _result(metric: keras.metrics.Metric, labels: tf.Tensor, outputs: tf.Tensor,
         return np.asarray(metric.result())
     except Exception:
         return None
+
+
+# An evaluation's last batch is padded. Under a mask a metric is right that is a sum and a count of weighted examples.
+# Others are not: Keras' F1 multiplies the weights of different examples, and a user's metric may take none. They see
+# the real examples alone, where shapes may vary.
+
+
+def weighted_examples(labels: Any, outputs: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """The rows of an evaluation batch that have a weight, with it: one of weight 0 counts no more than padding.
+
+    All are [n, ...]; the weights are of examples or of their parts, perhaps for each output.
+    """
+    flat = [tf.reshape(each, [tf.shape(each)[0], -1]) for each in tf.nest.flatten(weights)]
+    chosen = tf.reduce_any(tf.concat(flat, axis=1) != 0, axis=1)
+    rows: tuple[Any, Any, Any] = tf.nest.map_structure(
+        lambda each: tf.boolean_mask(each, chosen), (labels, outputs, weights)
+    )
+    return rows

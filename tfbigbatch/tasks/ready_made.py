@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,31 +29,18 @@ IMAGE_FOLDER = "image_folder.json"
 """The file of a run directory that says how the images of `from_image_folder` were read."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Definition:
-    """The arguments of `define`."""
-
-    name: str
-    network: Callable[..., Any]
-    data: Any
-    loss: Any
-    loss_weights: Any
-    metrics: Any
-    fake_data: Callable[[], Any] | None
-    validation_fraction: float
-
-
 class ReadyMade(Task):
     """A task that `define` makes a subclass for."""
 
-    definition: ClassVar[Definition]
+    definition: ClassVar[types.SimpleNamespace]
+    """The arguments of `define` that are not attributes of a task."""
 
     def __init__(
         self, *, model: Mapping[str, Any], data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool
     ) -> None:
         from tfbigbatch.data.sources import splits
         from tfbigbatch.data.sources.image_folder import ImageFolder
-        from tfbigbatch.tasks import compile_arguments
+        from tfbigbatch.tasks import own_checks
 
         given = self.definition
         found = splits.read(
@@ -63,18 +50,16 @@ class ReadyMade(Task):
             owner=given.name,
             held_out=self.evaluates_on,
             fraction=given.validation_fraction,
-            fake=given.fake_data if use_fake_data else None,
         )
-        if use_fake_data and given.fake_data is None:
+        if use_fake_data:
             found = {name: splits.first_examples(split) for name, split in found.items()}
         for name, split in found.items():
             setattr(self, name, split)
-        self._features, self._labels, *weights = splits.example_of(self.train)
-        self._is_weighted = bool(weights)
+        self._features, self._labels, *_ = splits.example_of(self.train)
+        self._is_weighted = any(len(splits.example_of(split)) > 2 for split in found.values())
         classes = splits.classes_of(self.train)
         self._arguments = self._arguments_of(model, self._features, classes)
-        has_weights = any(len(splits.example_of(split)) > 2 for split in found.values())
-        self.real_examples = compile_arguments.weighted_examples if has_weights else compile_arguments.real_examples
+        self.real_examples = own_checks.weighted_examples
         if isinstance(self.train, ImageFolder):
             # To use the trained model on other images.
             kept = {CLASSES: self.train.names, IMAGE_FOLDER: {"image_size": self.train.image_size}}
@@ -83,8 +68,6 @@ class ReadyMade(Task):
         self.network_facts = {"features": splits.described(self._features), "classes": classes}
         self._network: keras.Model | None = None
         self._outputs: Any = None
-        # The arguments of `compile` that `define` has none for.
-        self._compiled: Mapping[str, Any] = {}
 
     @classmethod
     def _arguments_of(cls, model: Mapping[str, Any], features: Any, classes: int | None) -> dict[str, Any]:
@@ -114,42 +97,40 @@ class ReadyMade(Task):
 
     def network(self) -> keras.Model:
         """The Keras model, from the features to the outputs, as the user's function returned it."""
-        from tfbigbatch.tasks import compile_arguments, own_checks
+        from tfbigbatch.tasks import own_checks
 
         given = self.definition
-        network, self._outputs = own_checks.built(given.network, self._arguments, self._features, given.name)
-        self._network, self._compiled = network, compile_arguments.compiled_with(network)
-        return network
-
-    def _given(self, argument: str) -> Any:
-        """An argument of `define`, or else of the `compile` that the user called."""
-        given = getattr(self.definition, argument)
-        return self._compiled.get(argument) if given is None else given
+        self._network, self._outputs = own_checks.built(given.network, self._arguments, self._features, given.name)
+        return self._network
 
     def loss(self) -> Any:
         """The loss as the user gave it; by default that of a classifier, from class numbers and logits."""
         from tfbigbatch.tasks import compile_arguments, own_checks
 
-        found = compile_arguments.loss_of(self._given("loss"), self._network)
+        found = compile_arguments.loss_of(self.definition.loss, self._network, is_weighted=self._is_weighted)
         for split in (self.train, *(getattr(self, name) for name in self.evaluates_on)):
             own_checks.check_labels(split, found, self._labels, self._outputs)
-        own_checks.check_functions([found], self._labels, self._outputs, weighted=self._is_weighted)
         return found
 
     def loss_weights(self) -> Any:
-        return self._given("loss_weights")
+        return self.definition.loss_weights
 
     def metrics(self) -> Any:
         """The metrics as the user gave them; for the default loss, by default those of a classifier."""
-        from tfbigbatch.tasks import compile_arguments, own_checks
+        import keras
 
-        found = compile_arguments.metrics_of(self._given("metrics"), is_default=self._given("loss") is None)
-        own_checks.check_functions(found, self._labels, self._outputs)
-        names = [each if isinstance(each, str) else each.name for each in _flat(found)]
+        from tfbigbatch.tasks import compile_arguments
+
+        given = self.definition
+        found = compile_arguments.metrics_of(
+            given.metrics, is_default=given.loss is None, is_weighted=self._is_weighted
+        )
+        flat = [each for each in keras.tree.flatten(found) if each is not None]
+        names = [each if isinstance(each, str) else each.name for each in flat]
         # Of several outputs, Keras puts the output's name before the metric's.
         if not any(self.target == name or self.target.endswith(f"_{name}") for name in names):
             named = ", ".join(names) or "nothing"
-            raise InputError(f"task {self.definition.name}: target={self.target!r}, and its metrics are named {named}.")
+            raise InputError(f"task {given.name}: target={self.target!r}, and its metrics are named {named}.")
         return found
 
     def check_metrics(self, *, is_static: bool) -> None:
@@ -178,16 +159,13 @@ def define(
     higher_is_better: bool | None = None,
     evaluates_on: Sequence[str] = ("validation",),
     validation_fraction: float = 0.1,
-    fake_data: Callable[[], Any] | None = None,
-    smoke: Mapping[str, Any] | None = None,
     quick: Mapping[str, Any] | None = None,
 ) -> None:
     """Registers a task of your own: a network, data, a loss and metrics. Call it in an experiment file.
 
         tasks.define("housing", network=network, data=data, loss="mse", metrics=["mae"])
 
-    Loss and metrics are those of `keras.Model.compile`. Of a model that is compiled, they are what it was compiled with
-    where they are None here, and then `target` is to be given; the optimizer and `jit_compile` are the config's.
+    Loss and metrics are those of `keras.Model.compile`; the optimizer and `jit_compile` are the config's.
 
     Args:
       name: the config's `task`, in lower case.
@@ -198,7 +176,7 @@ def define(
         defaults are the fields of the config's `data`, and `data_dir` is the flag. A split is (features, labels) or
         (features, labels, weights) of arrays, or dictionaries or tuples of arrays; an object with `len` and indices
         that gives (features, labels), as PyTorch's datasets; a Keras PyDataset or Sequence; or a tf.data.Dataset of
-        single examples. See also `from_tf_data`, `from_tfds`, `from_hugging_face` and `from_image_folder`.
+        single examples. See also `from_tf_data` and `from_image_folder`.
       loss: name, Keras loss, or function of (labels, outputs); a dictionary or list for several outputs; or a function
         without arguments that returns one. None for a classifier: cross entropy from class numbers and logits.
       loss_weights: numbers that the losses of several outputs are multiplied by, a dictionary or list as the loss.
@@ -210,9 +188,8 @@ def define(
       higher_is_better: whether a larger target is better; may be left out for Keras' common names.
       evaluates_on: names of the held-out splits; the first is the config's default.
       validation_fraction: the part of 'train' that is held out where the data has no 'validation'.
-      fake_data: function that returns splits in place of `data` for smoke runs; by default the first 64 examples.
-      smoke: fields of the model that a smoke run changes, for a tiny model.
-      quick: fields of the model that a quick run (--quick) changes, for one that a laptop trains in minutes.
+      quick: fields of the model that a quick run (--quick) changes, for one that a laptop trains in minutes. Without a
+        folder of the data it trains on the first 64 examples.
 
     Raises:
       ValueError: an argument cannot be used.
@@ -224,36 +201,33 @@ def define(
         raise InputError(f"{owner}: validation_fraction={validation_fraction}; expected a fraction, as 0.1.")
     if metrics is None and isinstance(loss, str):
         metrics = [loss]
-    given = Definition(name, network, data, loss, loss_weights, metrics, fake_data, validation_fraction)
-    target = target or _first_metric(given.metrics, given.loss, owner)
+    target = target or _first_metric(metrics, loss, owner)
+    model = _fields(network, "network", owner, without_default=_FROM_DATA)
+    if "name" in model:
+        raise InputError(f"{owner}: network has an argument 'name', which chooses among models. Rename it.")
+    unknown = ", ".join(sorted(set(quick or {}) - set(model)))
+    if unknown:
+        raise InputError(f"{owner}: quick has {unknown}; expected arguments of network with defaults.")
     attributes = {
-        **_fields_of(given, smoke or {}, quick or {}, owner),
+        "__doc__": inspect.getdoc(network) or f"The task {name}.",
+        "definition": types.SimpleNamespace(
+            name=name,
+            network=network,
+            data=data,
+            loss=loss,
+            loss_weights=loss_weights,
+            metrics=metrics,
+            validation_fraction=validation_fraction,
+        ),
+        "model_defaults": model,
+        "data_defaults": _fields(data, "data", owner, ("data_dir",)) if inspect.isroutine(data) else {},
         "target": target,
         "higher_is_better": _direction(target, owner) if higher_is_better is None else bool(higher_is_better),
         "evaluates_on": (evaluates_on,) if isinstance(evaluates_on, str) else tuple(evaluates_on),
+        "smoke_sizes": dict(quick or {}),
+        "quick_model": classmethod(lambda cls, model: dict(quick or {})),
     }
     registry.register(name, type("".join(part.title() for part in str(name).split("_")), (ReadyMade,), attributes))
-
-
-def _fields_of(given: Definition, smoke: Mapping[str, Any], quick: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """The attributes of a task's class with the definition and its fields."""
-    model = _fields(given.network, "network", owner, without_default=_FROM_DATA)
-    if "name" in model:
-        raise InputError(f"{owner}: network has an argument 'name', which chooses among models. Rename it.")
-    is_function = inspect.isroutine(given.data)
-    data = _fields(given.data, "data", owner, without_default=("data_dir",)) if is_function else {}
-    for argument, fields in (("smoke", smoke), ("quick", quick)):
-        unknown = ", ".join(sorted(set(fields) - set(model)))
-        if unknown:
-            raise InputError(f"{owner}: {argument} has {unknown}; expected arguments of network with defaults.")
-    return {
-        "definition": given,
-        "model_defaults": model,
-        "data_defaults": data,
-        "smoke_sizes": dict(smoke),
-        "quick_model": classmethod(lambda cls, model: dict(quick)),
-        "__doc__": inspect.getdoc(given.network) or f"The task {given.name}.",
-    }
 
 
 def _fields(function: Any, what: str, owner: str, without_default: Sequence[str]) -> dict[str, Any]:
@@ -272,13 +246,6 @@ def _fields(function: Any, what: str, owner: str, without_default: Sequence[str]
             )
         fields[name] = parameter.default
     return fields
-
-
-def _flat(metrics: Any) -> list[Any]:
-    """The metrics of all outputs."""
-    if isinstance(metrics, (dict, list)):
-        return [one for each in (metrics.values() if isinstance(metrics, dict) else metrics) for one in _flat(each)]
-    return [] if metrics is None else [metrics]
 
 
 def _first_metric(metrics: Any, loss: Any, owner: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ def read(
     owner: str,
     held_out: Sequence[str] = (),
     fraction: float = 0.1,
-    fake: Callable[[], Any] | None = None,
 ) -> dict[str, Dataset]:
     """The split 'train' and the held-out ones.
 
@@ -44,12 +43,11 @@ def read(
       owner: name of the task, for errors and the banner.
       held_out: names of the splits that are needed beside 'train'.
       fraction: of 'train', held out where there is no 'validation'.
-      fake: None, or the function to call in place of `data`.
 
     Raises:
       ValueError: a split is missing, or cannot be used.
     """
-    given = call(fake, f"task {owner}") if fake else _called(data, fields, data_dir, owner)
+    given = _called(data, fields, data_dir, owner)
     if isinstance(given, tuple):
         given = {"train": given}
     if not isinstance(given, Mapping) or "train" not in given:
