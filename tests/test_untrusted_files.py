@@ -17,7 +17,6 @@ import tensorflow as tf
 import tfbigbatch
 from tests.helpers.repository import ROOT
 from tfbigbatch import tasks, train
-from tfbigbatch.cli import tpu_check
 from tfbigbatch.config import new_config
 from tfbigbatch.data.finetuning import race
 from tfbigbatch.data.images import manifest as image_manifest
@@ -225,7 +224,6 @@ RECORDS = {"name": manifests.MANIFEST, "bytes": 0, "records": 0}
 READERS = {
     "results": lambda path: losses.read_lines(path, dict, command="explain"),
     "results cache": ResultsCache,
-    "a checked step": lambda path: tpu_check.read_check(path),
     "an array": files.read_array,
     "a mapped array": lambda path: files.read_array(path, "r"),
     "a vocabulary": Vocabulary.load,

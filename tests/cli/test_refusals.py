@@ -50,6 +50,8 @@ REFUSED = [
     ("advise", f"{LEGW} --init_from=nowhere", "--init_from=nowhere: no checkpoint is there"),
     ("advise", f"{LEGW} --output=/dev/null/advice", "/dev/null/advice"),
     ("tpu-check", f"{LEGW} --topology=v3-8 --config.batchsize=1", "Did you mean 'batch_size'"),
+    ("tpu-check", f"{LEGW}", "flag --topology=None: "),
+    ("tpu-check", f"{LEGW} --topology=v3-8 --replicas=9", "runs at most 8"),
 ]
 RUN_THEM = """
 import contextlib, io, json, sys

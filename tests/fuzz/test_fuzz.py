@@ -27,13 +27,12 @@ import tensorflow as tf
 import tfbigbatch
 from tests.data.finetuning import test_race
 from tests.fuzz import mutations
-from tests.helpers import made_checks, made_runs
+from tests.helpers import made_runs
 from tests.helpers.datasets import bert_sets, image_sets, made_images, made_squad, made_vocabulary, translation_sets
 from tests.helpers.networks_in_numpy import made_arrays
 from tests.models import test_bert_checkpoints as bert_files
 from tfbigbatch import sweeps, train
 from tfbigbatch.callbacks import snapshots
-from tfbigbatch.cli import tpu_check
 from tfbigbatch.config import load_config, new_config, override
 from tfbigbatch.config.overrides import flat
 from tfbigbatch.config.recipe import check_fields
@@ -143,10 +142,6 @@ BRANCH |= {"seed": 0, "loss": 0.3}
 def lines_of(content):
     """A maker of a file of three lines that a command resumes from."""
     return lambda folder: (folder / "lines.jsonl").write_text(3 * f"{json.dumps(content)}\n")
-
-
-def read_tpu_check(folder, choices):
-    tpu_check.read_check(str(folder / "check.json"))
 
 
 def compiled_network():
@@ -617,9 +612,6 @@ READERS = {
     "rollbacks": Reader(make_rollbacks, read_rollbacks),
     "results that are kept": Reader(make_results_cache, read_results_cache),
     "losses of runs": Reader(lines_of(LOSS), read_lines_of(losses.RunLoss.from_json)),
-    "a checked TPU step": Reader(
-        lambda folder: write_json(folder / "check.json", made_checks.fitting()), read_tpu_check
-    ),
     "the newest checkpoint": Reader(make_checkpoints, restore_newest, "step-2*", 60, quick=False, outcomes=FINE),
     "weights of a checkpoint": Reader(
         make_checkpoints, init_from_checkpoint, "step-2*", 60, quick=False, outcomes=("refused",)

@@ -47,7 +47,7 @@ COMMANDS = {
     "prepare-bert": Command("prepare.bert", "Prepare plain text for BERT pretraining."),
     "prepare-wmt": Command("prepare.wmt", "Prepare parallel texts for translation."),
     "prepare-ptb": Command("prepare.ptb", "Prepare the Penn Treebank, or other text, for language modelling."),
-    "tpu-check": Command("tpu_check", "Compile a training step for a TPU slice, without a TPU: fit, and plan of time."),
+    "tpu-check": Command("tpu_check", "Compile a training step for a TPU slice, without a TPU: does it fit?"),
     "launch-local": Command(
         "launch_local", "Run a command as a cluster of processes on this machine.", "-- COMMAND [ARGUMENT...]"
     ),

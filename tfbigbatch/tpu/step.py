@@ -131,10 +131,9 @@ def lower(request: dict[str, Any]) -> dict[str, Any]:
       request: config (path), overrides ('field=value'), replicas, phase, data_dir and folder; see `check.check`.
 
     Returns:
-      Dictionary: phases (their number), batch_size, per_replica_batch, accumulation_steps, examples (in an epoch),
-      updates (optimizer steps of this phase), weights, variables, state_bytes, recompute (model.recompute, None for a
-      model without it), inputs (shapes and dtypes), findings (of the lint), trace_seconds, lower_seconds; and error if
-      it cannot be lowered.
+      Dictionary: phases (their number), batch_size, per_replica_batch, accumulation_steps, weights, variables,
+      state_bytes, recompute (model.recompute, None for a model without it), inputs (shapes and dtypes), findings (of
+      the lint), trace_seconds, lower_seconds; and error if it cannot be lowered.
     """
     config = load_config(request["config"])
     override(config, request["overrides"])
@@ -147,8 +146,6 @@ def lower(request: dict[str, Any]) -> dict[str, Any]:
         "batch_size": batch_size,
         "per_replica_batch": batch_size // request["replicas"],
         "accumulation_steps": traced.phase.config.accumulation_steps,
-        "examples": traced.phase.examples_in_epoch,
-        "updates": traced.phase.total_steps,
         "weights": traced.weights,
         "variables": len(pure.variables),
         "state_bytes": sum(each.shape.num_elements() * each.dtype.size for each in pure.variables),

@@ -1,4 +1,4 @@
-"""TPU generations with their published peak rates, and slices by name.
+"""TPU generations, and slices by name.
 
 A slice is named as a grid of chips ('v3:32x32'), by its chips ('v5e:256'), or by Google Cloud ('v3-2048').
 """
@@ -21,10 +21,6 @@ class Generation(typing.NamedTuple):
       replicas_per_chip: TensorFlow's: the two cores of a chip are two replicas on v2 and v3, one since v4.
       named_by_cores: True if the number in Google Cloud's names counts cores, two per chip, instead of chips.
       most_chips: in one slice.
-      flops: bfloat16 operations per second of a chip.
-      memory_bandwidth: of a chip's main memory (HBM), bytes per second.
-      all_reduce_bandwidth: a chip's part of the all-reduce bandwidth of its slice, bytes per second: the published
-        figure of a pod divided by its chips, equal to the rate of all links of a chip together.
       usable_gib: of main memory, for one replica: the available HBM in libtpu 0.0.42.1's out-of-memory error.
     """
 
@@ -32,23 +28,18 @@ class Generation(typing.NamedTuple):
     replicas_per_chip: int
     named_by_cores: bool
     most_chips: int
-    flops: float
-    memory_bandwidth: float
-    all_reduce_bandwidth: float
     usable_gib: float
 
 
-# Slices: cloud.google.com/tpu/docs/v2, /v3, /v4, /v5e, /v5p, /v6e, "System architecture" and "Configurations". Rates:
-# the same pages; v2's of Jouppi et al. 2020, CACM 63(7), table 1, and 4 links of 496 Gb/s. All-reduce: of a pod of
-# 1,024 chips (v3), 4,096 (v4) and 256 (v5e, v6e); v5p: the interconnect of a chip, 4,800 Gb/s. The two cores of v4 are
-# one device.
+# cloud.google.com/tpu/docs/v2, /v3, /v4, /v5e, /v5p, /v6e, "System architecture" and "Configurations". The two cores of
+# v4 are one device.
 GENERATIONS = {
-    "v2": Generation(2, 2, True, 256, 46e12, 700e9, 4 * 62e9, 7.48),
-    "v3": Generation(2, 2, True, 1024, 123e12, 900e9, 340e12 / 1024, 15.48),
-    "v4": Generation(3, 1, True, 4096, 275e12, 1200e9, 1.1e15 / 4096, 30.75),
-    "v5e": Generation(2, 1, False, 256, 197e12, 819e9, 51.2e12 / 256, 15.75),
-    "v5p": Generation(3, 1, True, 8960, 459e12, 2765e9, 600e9, 95.74),
-    "v6e": Generation(2, 1, False, 256, 918e12, 1640e9, 102.4e12 / 256, 31.25),
+    "v2": Generation(2, 2, True, 256, 7.48),
+    "v3": Generation(2, 2, True, 1024, 15.48),
+    "v4": Generation(3, 1, True, 4096, 30.75),
+    "v5e": Generation(2, 1, False, 256, 15.75),
+    "v5p": Generation(3, 1, True, 8960, 95.74),
+    "v6e": Generation(2, 1, False, 256, 31.25),
 }
 _OTHER_NAMES = {"v5litepod": "v5e", "v5lite": "v5e", "v5": "v5p"}
 _FORM = re.compile(r"(?P<name>v\w+?)(?:-(?P<number>\d+)|:(?P<grid>\d+(?:x\d+)*))$")
