@@ -62,7 +62,6 @@ from tfbigbatch.reports.report import Report
 from tfbigbatch.run_directory import initial_weights, metrics_log, stored_run
 from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.sweeps.results_cache import ResultsCache
-from tfbigbatch.tasks.scores import squad as squad_scores
 from tfbigbatch.training.checkpoints import Checkpoints
 from tfbigbatch.training.log_rows import MetricsLog
 from tfbigbatch.training.phases import phases_of
@@ -493,18 +492,6 @@ def read_glue(folder, choices):
             assert rows.labels is None or len(rows.labels) == len(rows.texts)
 
 
-def make_glue_predictions(folder):
-    for name in ("MNLI", "STS-B", "CoLA"):
-        prediction = (glue.TASKS[name].classes or ("3.5",))[0]
-        lines = ["index\tprediction", *(f"{index}\t{prediction}" for index in range(20))]
-        (folder / name).write_text("\n".join(lines))
-
-
-def read_glue_predictions(folder, choices):
-    for name in ("MNLI", "STS-B", "CoLA"):
-        assert glue.read_predictions(str(folder / name), name)
-
-
 def make_questions(folder):
     made_squad.write(folder / "squad.json", version_2=True)
     write_json(folder / "passage.json", test_race.PASSAGE)
@@ -525,18 +512,6 @@ def read_questions(folder, choices):
 
 def make_race_archive(folder):
     test_race.write_tar(folder / "RACE.tar.gz", {"high/1.txt": test_race.PASSAGE})
-
-
-def make_squad_predictions(folder):
-    write_json(folder / "predictions.json", {"a": "the Broncos", "b": "24", "c": ""})
-    write_json(folder / "odds.json", {"a": 0.1, "b": 0.5, "c": 0.9})
-
-
-def read_squad_predictions(folder, choices):
-    predictions, odds = (files.read_json_dictionary(str(folder / f"{name}.json")) for name in ("predictions", "odds"))
-    answers = {"a": ["Broncos of Denver", "Broncos"], "b": ["24-10"], "c": []}
-    scores = squad_scores(answers, predictions, no_answer=True, odds=odds)
-    assert 0.0 <= scores["f1"] <= 100.0 and scores["total"] == 3
 
 
 # ---- Experiments and sweeps -----------------------------------------------------------------------
@@ -636,10 +611,8 @@ READERS = {
     "parallel texts": Reader(make_parallel_texts, prepare_parallel_texts, "train.*", cases=100),
     "prepared translations": Reader(make_translation_set, read_translation_set, "out/*.[jntm]*", cases=120),
     "GLUE": Reader(make_glue, read_glue, cases=150),
-    "predictions of GLUE": Reader(make_glue_predictions, read_glue_predictions, outcomes=ANY),
     "SQuAD and RACE": Reader(make_questions, read_questions),
     "RACE's archive": Reader(make_race_archive, lambda folder, _: race.read(str(folder), "dev"), outcomes=("refused",)),
-    "predictions of SQuAD": Reader(make_squad_predictions, read_squad_predictions, outcomes=ANY),
     "experiments and sweeps": Reader(make_experiments, load_experiments, "[!_]*[yw].py", cases=100),
 }
 

@@ -42,7 +42,6 @@ COMMANDS = {
     "export": Command("export", "Write the trained network of a run for Keras and for serving.", "RUN_DIR"),
     "scale": Command("scale", "Show what a scaling rule makes of a recipe at other batch sizes."),
     "translate": Command("translate", "Translate a text with the network of a GNMT run."),
-    "score": Command("score", "Score predictions by the rules of SQuAD, GLUE or RACE.", "squad|glue|race"),
     "prepare-imagenet": Command("prepare.imagenet", "Prepare ImageNet, or any folder of images by class."),
     "prepare-bert": Command("prepare.bert", "Prepare plain text for BERT pretraining."),
     "prepare-wmt": Command("prepare.wmt", "Prepare parallel texts for translation."),

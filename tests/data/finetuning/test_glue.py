@@ -112,29 +112,6 @@ def test_what_cannot_be_read_is_refused(tmp_path, name, split, lines, said):
         glue.read(folder, "RTE", "train")
 
 
-def test_predictions_are_read_in_the_order_of_their_index(tmp_path):
-    path = tmp_path / "predictions.tsv"
-    path.write_text("index\tprediction\n1\tneutral\n0\tentailment\n")
-    assert glue.read_predictions(str(path), "MNLI") == [1, 2]
-    path.write_text("index\tprediction\n0\t5.25\n")
-    assert glue.read_predictions(str(path), "STS-B") == [5.25]
-
-
-@pytest.mark.parametrize(
-    "content, said",
-    [
-        ("0\tneutral\n", "begins with '0 neutral'; expected the columns 'index' and 'prediction'"),
-        ("index\tprediction\n0\tyes\n", "line 2: label 'yes', expected contradiction or"),
-        ("index\tprediction\n0\tneutral\n0\tneutral\n", "indexes of 2 rows are not 0 to 1, each once"),
-    ],
-)
-def test_bad_predictions_are_refused(tmp_path, content, said):
-    path = tmp_path / "predictions.tsv"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=said):
-        glue.read_predictions(str(path), "MNLI")
-
-
 def test_arrays_of_pairs_and_of_single_texts(tmp_path, tokenizer):
     folder = write(tmp_path, "RTE", "train", MADE["RTE", "dev"][0], "0\ta\tb c\tentailment", "1\td\te\tnot_entailment")
     pairs = inputs.of_glue("RTE", "train", folder, tokenizer, max_seq_length=8)

@@ -131,35 +131,6 @@ def read(data_dir: str | None, name: str, split: str) -> Rows:
     return Rows(texts, labels if labelled else None, tuple(bad))
 
 
-def read_predictions(file: str, name: str) -> list[float]:
-    """Predictions in GLUE's submission format: columns 'index', from 0, and 'prediction'.
-
-    Returns:
-      Class numbers (int) or similarities (float) in the order of the index.
-
-    Raises:
-      ValueError: the task is unknown; the file cannot be read or lacks a column; a prediction is not one of the task;
-        or the indices are not 0, 1, 2 and so on.
-    """
-    chosen = task(name)
-    lines = _lines(file)
-    header = lines.pop(0)[1] if lines else []
-    if header[:2] != ["index", "prediction"]:
-        raise InputError(f"{file} begins with {' '.join(header)!r}; expected the columns 'index' and 'prediction'.")
-    if not lines:
-        raise InputError(f"{file} holds no prediction below its header.")
-    found = {}
-    for number, cells in lines:
-        try:
-            # A model may predict a similarity below 0 or above 5.
-            found[int(cells[0])] = float(cells[1]) if chosen.classes is None else _label(chosen, cells[1])
-        except (IndexError, ValueError) as error:
-            raise InputError(f"{file}, line {number}: {error}. Expected an index and a prediction of {name}.") from None
-    if len(found) != len(lines) or set(found) != set(range(len(lines))):
-        raise InputError(f"{file}: the indexes of {len(lines):,} rows are not 0 to {len(lines) - 1:,}, each once.")
-    return [found[index] for index in range(len(lines))]
-
-
 def _lines(file: str) -> list[tuple[int, list[str]]]:
     """(line number, cells) of each line. Quotes are ordinary characters: GLUE's texts have unbalanced ones."""
     with text_files.opened(file) as opened:
