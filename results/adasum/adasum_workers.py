@@ -4,7 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tfbigbatch import sweeps
 from tfbigbatch.config import Config
-from tfbigbatch.sweeps.sweep import with_adasum
+
+
+def with_adasum(config: Config, workers: int) -> Config:
+    """A copy of an experiment, whose batch is the sum over the workers, with Adasum on simulated replicas."""
+    config = sweeps.scaled(config, config.batch_size, config.schedule.rule)
+    config.optimizer = {**config.optimizer.to_dict(), "adasum": True}
+    config.simulated_replicas = workers
+    return config
 
 
 def add_workers(

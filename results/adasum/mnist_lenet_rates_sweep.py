@@ -7,9 +7,10 @@ Seed 100, which no table uses. Measured: results/adasum/runs.jsonl.gz. The avera
 best at the highest rate tried, Adasum with momentum and with LAMB at the lowest.
 """
 
+import adasum_workers
+
 from tfbigbatch import sweeps
 from tfbigbatch.config import load_config
-from tfbigbatch.sweeps.sweep import with_adasum
 
 WORKERS = 16
 TRIALS = {
@@ -41,6 +42,6 @@ def get_sweep() -> sweeps.Sweep:
             for rate in rates:
                 config = sweeps.scaled(base, batch_size, "none", optimizer=optimizer, learning_rate=rate)
                 if method == "Adasum":
-                    config = with_adasum(config, WORKERS)
+                    config = adasum_workers.with_adasum(config, WORKERS)
                 table.add(f"{name}, {method}, {rate}", config, seeds=(100,))
     return table

@@ -13,7 +13,6 @@ import adasum_workers
 
 from tfbigbatch import sweeps
 from tfbigbatch.config import load_config
-from tfbigbatch.sweeps.sweep import with_adasum
 
 WORKERS = (4, 16, 32)
 SEEDS = (0, 1, 2)
@@ -42,6 +41,6 @@ def get_sweep() -> sweeps.Sweep:
         for method, rate in TUNED[name].items():
             tuned = sweeps.scaled(one, base.batch_size * TUNED_AT, "none", learning_rate=rate)
             if method == "Adasum":
-                tuned = with_adasum(tuned, TUNED_AT)
+                tuned = adasum_workers.with_adasum(tuned, TUNED_AT)
             table.add(f"{name}, {method}, tuned", tuned, seeds=SEEDS, tuned="at 512")
     return table

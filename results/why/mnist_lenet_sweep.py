@@ -16,7 +16,6 @@ import functools
 
 from tfbigbatch import sweeps
 from tfbigbatch.config import load_config
-from tfbigbatch.sweeps.sweep import with_adasum
 
 SMALL, LARGE, WORKERS = 64, 4096, 16
 SEEDS = (0, 1, 2)
@@ -46,7 +45,9 @@ def get_sweep() -> sweeps.Sweep:
     table.add("naive", scaled("none"), seeds=SEEDS, tuned="not")
     legw = scaled("legw")
     table.add("LEGW", legw, seeds=SEEDS, tuned="at 32")
-    table.add("Adasum", with_adasum(scaled("none"), WORKERS), seeds=SEEDS, tuned="at 32")
+    adasum = scaled("none", optimizer={**base.optimizer.to_dict(), "adasum": True})
+    adasum.simulated_replicas = WORKERS
+    table.add("Adasum", adasum, seeds=SEEDS, tuned="at 32")
     for name, optimizer in OPTIMIZERS.items():
         tuned = functools.partial(scaled, "none", tuned_at=LARGE, optimizer=optimizer, warmup_epochs=2.0)
         for rate in TRIALS[name]:

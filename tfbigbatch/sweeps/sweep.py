@@ -226,19 +226,6 @@ def scaled(
     return config
 
 
-def with_adasum(config: ConfigDict, replicas: int) -> ConfigDict:
-    """A copy of an experiment with Adasum on simulated replicas.
-
-    Args:
-      config: the experiment; its batch size is the sum over the replicas.
-      replicas: number of them.
-    """
-    config = copy.deepcopy(config)
-    config.optimizer = {**config.optimizer.to_dict(), "adasum": True}
-    config.simulated_replicas = replicas
-    return config
-
-
 @dataclasses.dataclass(eq=False)
 class Sweep:
     """Rows of one table.
