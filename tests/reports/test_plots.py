@@ -52,11 +52,10 @@ def test_names_that_are_no_formulas_are_drawn(tmp_path):
     metric = Metric(name)
     row = run_row(tmp_path, name, value=0.5, metric=name)
     summary = summarise([row], metric, 0.3)
-    paths = [tmp_path / f"{number}.png" for number in range(4)]
+    paths = [tmp_path / f"{number}.png" for number in range(3)]
     plots.against_batch(str(paths[0]), summary, metric, name, name)
     plots.curves_by_batch(str(paths[1]), [row], metric, name, name)
-    plots.against_learning_rate(str(paths[2]), summary, metric, name)
-    plots.against_batch(str(paths[3]), summary, metric, name, name, 0.3)
+    plots.against_batch(str(paths[2]), summary, metric, name, name, 0.3)
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
 
 

@@ -160,7 +160,6 @@ def _show(reports: Sequence[tuple[str, Report]]) -> None:
     """Prints tables and writes plots."""
     for path, report in reports:
         print("\n" + "\n".join(report.table().markdown()) + "\n")
-        is_trials = path.endswith("_trials")
-        plots = [report.write_rates(f"{path}.png")] if is_trials else report.write_plots(path).values()
-        for file in (f"{path}.md", f"{path}.json", *plots):
+        plots = {} if path.endswith("_trials") else report.write_plots(path)
+        for file in (f"{path}.md", f"{path}.json", *plots.values()):
             print(f"written  {file}")

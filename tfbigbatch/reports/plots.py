@@ -1,4 +1,4 @@
-"""The plots of a report: against batch size, against the learning rate, against steps, and trust ratios."""
+"""The plots of a report: against batch size, against steps, and trust ratios."""
 
 from __future__ import annotations
 
@@ -103,32 +103,11 @@ def curves_by_batch(path: str, rows: Sequence[Row], metric: Metric, title: str, 
                 least, most = ([end(seeds) for seeds in curve.values()] for end in (min, max))
                 panel.fill_between(list(curve), least, most, color=styles[row.name]["color"], alpha=0.15, linewidth=0)
             panel.set_xlim(left=0)
-            _finish(panel, batch, "steps", metric.title, values, metric)
-
-
-def against_learning_rate(path: str, summary: Sequence[Numbers], metric: Metric, title: str) -> None:
-    """The final metric of trials against the learning rate: a panel for each batch size, a line for each method.
-
-    A trial is named by its method and its learning rate, "Muon, 0.02".
-    """
-    lines: dict[int, dict[str, list[tuple[float, float]]]] = {}
-    for row in summary:
-        rate = row["config"]["schedule"]["learning_rate"]
-        method = row["name"].removesuffix(f", {rate:g}")
-        points = lines.setdefault(row["batch_size"], {}).setdefault(method, [])
-        if row["mean"] is not None and math.isfinite(row["mean"]):
-            points.append((rate, row["mean"]))
-    count = sum(len(points) for methods in lines.values() for points in methods.values())
-    styles = figure_style.styles([{"name": name} for methods in lines.values() for name in methods], None)
-    with figure_style.figure(path, title, count, panels=len(lines)) as (_, axes):
-        for panel, (batch, methods) in zip(axes, sorted(lines.items())):
-            for name, points in methods.items():
-                if points:
-                    rates, means = zip(*sorted(points))
-                    panel.plot(rates, means, label=plain(f"{name}  {metric.shown(metric.best(means))}"), **styles[name])
-            panel.set_xscale("log")
-            values = [value for points in methods.values() for _, value in points]
-            _finish(panel, batch, "peak learning rate (log scale)", f"{metric.title} at the end", values, metric)
+            panel.set_title(f"batch {batch:,}", fontsize=10)
+            panel.set_xlabel("steps")
+            panel.set_ylabel(plain(f"{metric.title}{figure_style.value_scale(panel, values, metric)}"))
+            panel.grid(alpha=0.3)
+            figure_style.legend_beside(panel)
 
 
 def panels_of(scalars: Sequence[Scalars]) -> list[tuple[str, str, str]]:
@@ -212,12 +191,3 @@ def _reference(axes: Any, name: str, batch_size: int, value: float, metric: Metr
     """A dashed line at the baseline's metric."""
     label = plain(f"{name} at {batch_size:,}: {metric.shown(value)}")
     axes.axhline(value, color="black", linewidth=1.2, linestyle="--", label=label)
-
-
-def _finish(panel: Any, batch: int, x: str, y: str, values: Sequence[float], metric: Metric) -> None:
-    """The title, scale, labels and legend of the panel of a batch size."""
-    panel.set_title(f"batch {batch:,}", fontsize=10)
-    panel.set_xlabel(x)
-    panel.set_ylabel(plain(f"{y}{figure_style.value_scale(panel, values, metric)}"))
-    panel.grid(alpha=0.3)
-    figure_style.legend_beside(panel)

@@ -113,11 +113,6 @@ class Report:
         }
         write_json(path, content)
 
-    def write_rates(self, path: str) -> str:
-        """Writes a PNG of the metric of trials against their learning rates; returns the path."""
-        plots.against_learning_rate(path, self.summary, self.metric, f"{self.title}: {self.metric.name}")
-        return path
-
     def write_plots(self, path: str) -> dict[str, str]:
         """Writes PATH_batch.png, PATH_curves.png and, with a target, PATH_updates.png.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 
 from tfbigbatch import tasks
 
@@ -52,10 +51,6 @@ class Metric:
     def reaches(self, value: float, target: float) -> bool:
         """True if a value is as good as a target."""
         return value >= target if self.higher_is_better else value <= target
-
-    def best(self, values: Collection[float]) -> float:
-        """The best of several values."""
-        return max(values) if self.higher_is_better else min(values)
 
     def order(self, value: float | None) -> float:
         """Sort key: best first, None last."""
