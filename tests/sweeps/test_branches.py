@@ -52,7 +52,7 @@ def test_a_branch_continues_the_run_with_a_larger_batch(small_run, tmp_path, dec
     assert not small.config.ramp.growth and large.config.ramp.growth[-1][1] == 64
     directory = str(tmp_path / "branch")
     result = branches.run_branch(
-        large.config_at(0), model_dir=directory, checkpoint=point.checkpoint, run=train.run, data_dir=None
+        large.config_at(0), model_dir=directory, checkpoints={8: point.checkpoint}, run=train.run, data_dir=None
     )
     # Eight steps of the run, then 256 examples of 64.
     assert (result["step"], result["status"]) == (12, "done") and result["metrics"]
@@ -77,7 +77,7 @@ def test_the_own_batch_repeats_the_run(small_run, tmp_path, quick_config):
         found.update(final_weights(model_dir))
         return result
 
-    branches.run_branch(branch, model_dir=str(tmp_path / "b"), checkpoint=point.checkpoint, run=kept)
+    branches.run_branch(branch, model_dir=str(tmp_path / "b"), checkpoints={8: point.checkpoint}, run=kept)
     weights = {name: value for name, value in final_weights(tmp_path / "constant").items() if "weights/" in name}
     assert weights
     for name, value in weights.items():

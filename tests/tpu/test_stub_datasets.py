@@ -13,8 +13,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def task_of(path, folder):
     """The task of an experiment on data of the public set's sizes."""
     config = load_config(os.path.join(ROOT, path))
-    data = stub_datasets.write(config, str(folder))
-    return tasks.get(config.task)(model=config.model.to_dict(), data=config.data.to_dict(), **data)
+    folder, fields = stub_datasets.write(config, str(folder)), config.to_dict()
+    task = tasks.get(config.task)
+    return task(model=fields["model"], data=fields["data"], data_dir=folder, use_fake_data=False)
 
 
 def test_translations_have_the_pieces_of_wmt(tmp_path):

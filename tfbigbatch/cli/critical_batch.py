@@ -16,6 +16,7 @@ fields of a batch ramp that follows what was measured (docs/batch_ramps.md).
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ from tfbigbatch.run_directory.directory import DONE, RunDirectory
 from tfbigbatch.scaling.batch_ramp import RAMP_RULES, BatchRamp
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.sweeps import branches, series
-from tfbigbatch.sweeps.branches import BranchedRun, BranchPoint
+from tfbigbatch.sweeps.branches import BranchedRun
 from tfbigbatch.sweeps.sweep import ENDED
 from tfbigbatch.training.options import RunOptions, check
 from tfbigbatch.utils import command
@@ -79,7 +80,7 @@ def main(folders: Sequence[str]) -> None:
 
 
 def _measure(folder: str, measured: list[report.Branch]) -> None:
-    """Runs the branches that the file lacks, writes table and figure, and prints a ramp that follows them."""
+    """Runs the branches that the file lacks, and keeps each; writes table and figure, and prints a ramp by them."""
     options = flags.FLAGS
     if options.model_dir is None:
         raise InputError("RUN_DIR needs --model_dir, the parent of the branches.")
@@ -100,50 +101,41 @@ def _measure(folder: str, measured: list[report.Branch]) -> None:
     if not seeds:
         raise InputError("--seeds= is empty; expected such as 0,1,2.")
     sizes = command.numbers("batch_sizes", options.batch_sizes, int) or run.batch_sizes(length)
+    how = {"rule": options.rule, "decay": options.decay}
+    branched = [
+        (point, size, entry)
+        for point in points
+        for size, entry in zip(sizes, run.branches(point, sizes, examples=options.examples, seeds=seeds, **how))
+    ]
+
+    def keep_ended() -> None:
+        known = {(each.step, each.batch_size, each.seed) for each in measured}
+        for (point, size, entry), seed in itertools.product(branched, seeds):
+            status = RunDirectory(entry.directory(options.model_dir, seed)).status()
+            if (point.step, size, seed) not in known and status.get("status") in ENDED:
+                loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
+                at = (point.step, point.examples, point.epoch, point.learning_rate)
+                measured.append(report.Branch(*at, length, size, seed, loss, run=run.fingerprint, **how))
+        write_lines(f"{options.results}.jsonl", map(vars, measured))
+
     try:
-        for point in points:
-            _run_branches(run, point, length, sizes, seeds, measured)
+        series.run_series(
+            [entry for *_, entry in branched],
+            model_dir=options.model_dir,
+            data_dir=run.data_dir,
+            run=functools.partial(
+                branches.run_branch, checkpoints={each.step: each.checkpoint for each in points}, run=train.run
+            ),
+            processes=options.processes,
+            on_run_end=keep_ended,
+            check=lambda **arguments: check(RunOptions(**arguments)),
+        )
+        # Also branches that ended before, without a row in the file.
+        keep_ended()
     finally:
         if measured:
             _write(measured)
     say_ramp(run.config.batch_size, report.points_of(measured, options.tolerance))
-
-
-def _run_branches(
-    run: BranchedRun,
-    point: BranchPoint,
-    length: int,
-    sizes: Sequence[int],
-    seeds: Sequence[int],
-    measured: list[report.Branch],
-) -> None:
-    """Runs the branches from a point that the file lacks; each is appended to `measured` and the file when it ends."""
-    options = flags.FLAGS
-    entries = run.branches(point, sizes, examples=options.examples, seeds=seeds, rule=options.rule, decay=options.decay)
-
-    def keep_ended() -> None:
-        known = {(each.batch_size, each.seed) for each in measured if each.step == point.step}
-        for size, entry in zip(sizes, entries):
-            for seed in seeds:
-                status = RunDirectory(entry.directory(options.model_dir, seed)).status()
-                if (size, seed) not in known and status.get("status") in ENDED:
-                    loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
-                    at = (point.step, point.examples, point.epoch, point.learning_rate)
-                    how = (options.rule, options.decay, run.fingerprint)
-                    measured.append(report.Branch(*at, length, size, seed, loss, *how))
-        write_lines(f"{options.results}.jsonl", map(vars, measured))
-
-    series.run_series(
-        entries,
-        model_dir=options.model_dir,
-        data_dir=run.data_dir,
-        run=functools.partial(branches.run_branch, checkpoint=point.checkpoint, run=train.run),
-        processes=options.processes,
-        on_run_end=keep_ended,
-        check=lambda **arguments: check(RunOptions(**arguments)),
-    )
-    # Branches that ended before, without a row in the file.
-    keep_ended()
 
 
 def _write(measured: Sequence[report.Branch]) -> None:

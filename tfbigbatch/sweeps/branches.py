@@ -11,7 +11,7 @@ import math
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_collections
@@ -220,21 +220,22 @@ def run_branch(
     config: ml_collections.ConfigDict,
     *,
     model_dir: str,
-    checkpoint: str,
+    checkpoints: Mapping[int, str],
     run: Callable[..., dict[str, Any]],
     **options: Any,
 ) -> dict[str, Any]:
-    """Runs a branch in `model_dir` from a checkpoint of another run, and removes its own checkpoints at the end.
+    """Runs a branch in `model_dir` from its checkpoint of another run, and removes its own checkpoints at the end.
 
     Args:
       config, model_dir, options: arguments of `run`, which is `tfbigbatch.train.run`.
-      checkpoint: that it begins from.
+      checkpoints: of the other run, by step.
     """
     folder = RunDirectory(model_dir).checkpoints
     if not checkpoint_files.paths(folder):
         with writing(model_dir), writing_errors(folder):
             os.makedirs(folder, exist_ok=True)
             # The index at the end: an interrupted copy is then no checkpoint.
+            checkpoint = checkpoints[int(config.schedule.start.split()[0])]
             for file in sorted(glob.glob(f"{glob.escape(checkpoint)}.*")):
                 shutil.copyfile(file, os.path.join(folder, os.path.basename(file)))
     result = run(config, model_dir=model_dir, **options)

@@ -75,12 +75,10 @@ def trace(config: Any, replicas: int, *, phase: int = 1, data_dir: str | None = 
     with tempfile.TemporaryDirectory() as folder:
 
         def make_task(fields: Any) -> Any:
-            data: dict[str, Any] = {"data_dir": data_dir, "use_fake_data": False}
-            if data_dir is None:
-                data = stub_datasets.write(fields, os.path.join(folder, "data"))
+            data = stub_datasets.write(fields, os.path.join(folder, "data")) if data_dir is None else data_dir
             # The values of a checkpoint do not change the step.
             model = {name: "" if name == "init_checkpoint" else value for name, value in fields.model.to_dict().items()}
-            return tasks.get(fields.task)(model=model, data=fields.data.to_dict(), **data)
+            return tasks.get(fields.task)(model=model, data=fields.data.to_dict(), data_dir=data, use_fake_data=False)
 
         config = copy.deepcopy(config)
         # On a TPU, TPUStrategy loops over steps and compiles.

@@ -42,29 +42,26 @@ _PREDICTIONS = {128: 20, 512: 76}
 _RECORD_BYTES = 16
 
 
-def write(config: Any, folder: str) -> dict[str, Any]:
-    """Writes the stub dataset for the task of a config.
+def write(config: Any, folder: str) -> str | None:
+    """Writes the stub dataset for the task of a config, and returns its folder; None for a task that needs none.
 
     Args:
       config: of an experiment, or of one of its phases.
       folder: empty, or with the data of another phase.
-
-    Returns:
-      The task's arguments 'data_dir' and 'use_fake_data'.
 
     Raises:
       ValueError: unknown sizes of the task's data.
     """
     if config.task == "digits_lstm" or config.task in tasks.registered():
         # scikit-learn has the digits; a task of the user's brings its data, whose shapes are known nowhere else.
-        return {"data_dir": None, "use_fake_data": False}
+        return None
     if config.task not in _MAKERS:
         raise InputError(
             f"the sizes of {config.task}'s data are unknown: pass --data_dir, a prepared folder. Known tasks: "
             f"{', '.join(sorted(_MAKERS))}."
         )
     _MAKERS[config.task](config, folder)
-    return {"data_dir": folder, "use_fake_data": False}
+    return folder
 
 
 def _splits(folder: str, counts: dict[str, int]) -> dict[str, Split]:
