@@ -7,6 +7,7 @@ inlined; loops and branches that use variables get their values as loop variable
 
 from __future__ import annotations
 
+import graphlib
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -83,33 +84,15 @@ def tensor_id(handle: Any) -> int:
 def _copy_graph(graph: Any, arguments: Sequence[Any], values: Any, prefix: str) -> list[Any]:
     """Copies `graph` into the default graph and updates the variables' `values` in place; returns the outputs."""
     new = {tensor.ref(): argument for tensor, argument in zip(graph.inputs, arguments)}
-    for operation in _ordered(graph):
+    # Gradients of loops are added to existing graphs out of order.
+    needed = {each: [*(tensor.op for tensor in each.inputs), *each.control_inputs] for each in graph.get_operations()}
+    for operation in graphlib.TopologicalSorter(needed).static_order():
         if operation.type == "Placeholder" and operation.outputs[0].ref() in new:
             continue
         inputs = [new[tensor.ref()] for tensor in operation.inputs]
         outputs = _outputs(operation, inputs, values, f"{prefix}{operation.name}")
         new.update({tensor.ref(): output for tensor, output in zip(operation.outputs, outputs)})
     return [new[tensor.ref()] for tensor in graph.outputs]
-
-
-def _ordered(graph: Any) -> list[Any]:
-    """The operations in topological order: gradients of loops are added to existing graphs out of order."""
-    done: set[Any] = set()
-    ordered: list[Any] = []
-    for root in graph.get_operations():
-        stack = [(root, False)]
-        while stack:
-            operation, is_ready = stack.pop()
-            if operation in done:
-                continue
-            if is_ready:
-                done.add(operation)
-                ordered.append(operation)
-                continue
-            stack.append((operation, True))
-            needed = [tensor.op for tensor in operation.inputs] + list(operation.control_inputs)
-            stack += [(each, False) for each in needed if each not in done]
-    return ordered
 
 
 def _outputs(operation: Any, inputs: list[Any], values: Any, name: str) -> Sequence[Any]:
