@@ -10,9 +10,8 @@ from tests.helpers.fake_run import fake_run
 from tfbigbatch import errors
 from tfbigbatch.config import new_config
 from tfbigbatch.run_directory.directory import RunDirectory
-from tfbigbatch.sweeps.results_cache import ResultsCache
-from tfbigbatch.sweeps.series import restore, run_series
-from tfbigbatch.sweeps.sweep import Entry, Sweep
+from tfbigbatch.sweeps.series import run_series
+from tfbigbatch.sweeps.sweep import Entry
 from tfbigbatch.utils.processes import cores
 
 
@@ -50,27 +49,6 @@ def test_a_directory_of_another_config_is_refused_before_anything_runs(tmp_path,
     with pytest.raises(ValueError, match="batch_size: 7 -> 32"):
         run_series(entries, model_dir=str(tmp_path), run=fake_run)
     assert starts(tmp_path) == []
-
-
-def test_runs_that_a_file_keeps_are_not_run_again_elsewhere(tmp_path, entries, capsys):
-    file = str(tmp_path / "ended.jsonl")
-    entries[1].config.batch_size = 64
-    table = Sweep("Digits", entries=entries)
-
-    def run(chosen, folder):
-        cache, calls = ResultsCache(file), []
-        restore(table, str(tmp_path / folder), cache)
-        options = {"data_dir": '{"1": "diverge"}', "cache": cache, "on_run_end": lambda: calls.append(1)}
-        run_series(chosen, model_dir=str(tmp_path / folder), run=fake_run, **options)
-        return calls
-
-    run(entries[:1], "here")
-    assert len(run(entries, "there")) == 2
-    assert starts(tmp_path / "there") == ["b/batch-32/seed-0", "b/batch-32/seed-1"]
-    assert "a at 32, seed 0: test accuracy 90.00%, finished before" in capsys.readouterr().out
-    # What was kept before stays, and no path of this machine is in it.
-    assert run(entries, "third") == [] and starts(tmp_path / "third") == []
-    assert str(tmp_path) not in open(file).read()
 
 
 @pytest.mark.slow

@@ -14,8 +14,7 @@ _CPU = "/cpu:0"
 class AheadOfTimeStrategy(tf.distribute.TPUStrategy):
     """A TPUStrategy of `replicas` in sync, with reductions over all of them, on a machine without a TPU.
 
-    Keras and Adasum recognise the strategy by its type and behave as on a TPU. Variables are made on the CPU and
-    initialised with zeros, since only their shapes matter for compilation.
+    Keras and Adasum recognise the strategy by its type and behave as on a TPU. Variables are made on the CPU.
 
     Args:
       replicas: in sync, one or more.
@@ -45,13 +44,6 @@ class _Extended(one_device_strategy.OneDeviceExtended):
     @property
     def _num_replicas_in_sync(self) -> int:
         return self._replicas
-
-    def _create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
-        shape, dtype = kwargs.get("shape"), kwargs.get("dtype")
-        if callable(kwargs.get("initial_value")) and shape is not None and dtype is not None:
-            if tf.TensorShape(shape).is_fully_defined():
-                kwargs["initial_value"] = lambda: tf.zeros(shape, dtype)
-        return super()._create_variable(next_creator, **kwargs)
 
     def _call_for_each_replica(self, fn: Any, args: Any, kwargs: Any) -> Any:
         with distribute_lib.ReplicaContext(self._container_strategy(), replica_id_in_sync_group=0):
