@@ -53,9 +53,6 @@ def define_flags() -> None:
     flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds of the order of the examples; an interval needs two.")
     flags.DEFINE_float("tolerance", 0.02, "What a batch may lose, in nats of the held-out loss.")
     flags.DEFINE_enum("rule", "sqrt", RAMP_RULES, "What the learning rate takes of a larger batch.")
-    flags.DEFINE_enum(
-        "decay", "linear", branches.DECAYS, "Of the learning rate within a branch: linear to 0, or constant."
-    )
     flags.DEFINE_integer("processes", 1, "Branches at once.", lower_bound=1)
 
 
@@ -87,7 +84,7 @@ def _measure(folder: str, measured: list[report.Branch]) -> None:
     RunDirectory(folder).started()
     run = BranchedRun(folder, data_dir=options.data_dir)
     length = run.examples_of(options.examples)
-    asked = {"run": run.fingerprint, "trained": length, "rule": options.rule, "decay": options.decay}
+    asked = {"run": run.fingerprint, "trained": length, "rule": options.rule}
     for each in measured:
         # A table would compare nothing.
         other = {name: getattr(each, name, value) for name, value in asked.items()}
@@ -101,11 +98,12 @@ def _measure(folder: str, measured: list[report.Branch]) -> None:
     if not seeds:
         raise InputError("--seeds= is empty; expected such as 0,1,2.")
     sizes = command.numbers("batch_sizes", options.batch_sizes, int) or run.batch_sizes(length)
-    how = {"rule": options.rule, "decay": options.decay}
     branched = [
         (point, size, entry)
         for point in points
-        for size, entry in zip(sizes, run.branches(point, sizes, examples=options.examples, seeds=seeds, **how))
+        for size, entry in zip(
+            sizes, run.branches(point, sizes, examples=options.examples, seeds=seeds, rule=options.rule)
+        )
     ]
 
     def keep_ended() -> None:
@@ -115,7 +113,7 @@ def _measure(folder: str, measured: list[report.Branch]) -> None:
             if (point.step, size, seed) not in known and status.get("status") in ENDED:
                 loss = cross_entropy_of(status["metrics"]) if status["status"] == DONE else math.inf
                 at = (point.step, point.examples, point.epoch, point.learning_rate)
-                measured.append(report.Branch(*at, length, size, seed, loss, run=run.fingerprint, **how))
+                measured.append(report.Branch(*at, length, size, seed, loss, options.rule, run.fingerprint))
         write_lines(f"{options.results}.jsonl", map(vars, measured))
 
     try:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import numpy as np
 from absl import flags
 
 from tfbigbatch.data import text_files
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 # Batches that are held in memory and sorted by length together.
 _BLOCK = 50
-# Shortest padded length; the others are its doublings.
-_SHORTEST = 16
 # Flags that default to the values of the run's evaluations.
 _SEARCH = ("beam_size", "length_penalty", "coverage_penalty", "max_decoded")
 
@@ -97,15 +94,16 @@ class Translator:
         options = {**trained.search, **search}
         max_decoded = options.pop("max_decoded")
 
-        # Traced once for each of a few input shapes.
-        @tf.function
-        def tokens_of(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        # Traced once, for any number of sentences of any length.
+        @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)])
+        def tokens_of(sentences: tf.RaggedTensor) -> tf.Tensor:
+            ids, lengths = sentences.to_tensor(), tf.cast(sentences.row_lengths(), tf.int32)
             found = gnmt.translate(
                 trained.network, ids, lengths, begin_token=BEGIN, end_token=END, max_length=max_decoded, **options
             )
             return found.tokens
 
-        self._search = tokens_of
+        self._search = lambda sentences: tokens_of(tf.ragged.constant(sentences, dtype=tf.int32)).numpy()
 
     def translate(self, sentences: list[list[int]]) -> list[str]:
         """The translations of sentences, which are lists of tokens, in their order; that of an empty one is empty."""
@@ -115,23 +113,10 @@ class Translator:
         order = sorted((row for row, ids in enumerate(sentences) if ids), key=lambda row: len(sentences[row]))
         for first in range(0, len(order), self._batch_size):
             rows = order[first : first + self._batch_size]
-            outputs = self._search(*self._padded([sentences[row] for row in rows])).numpy()[: len(rows)]
+            outputs = self._search([[*sentences[row], END] for row in rows])
             for row, text in zip(rows, texts_of(self._vocabulary, outputs)):
                 found[row] = text
         return found
-
-    def _padded(self, sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-        """(ids, lengths) of a static shape: END after each sentence, 0 behind it, and rows of one END to fill up."""
-        lengths = np.ones(self._batch_size, np.int32)
-        lengths[: len(sentences)] += [len(ids) for ids in sentences]
-        width = _SHORTEST
-        while width < lengths.max():
-            width *= 2
-        ids = np.zeros([self._batch_size, width], np.int32)
-        for row, sentence in enumerate(sentences):
-            ids[row, : len(sentence)] = sentence
-        ids[np.arange(self._batch_size), lengths - 1] = END
-        return ids, lengths
 
     def translate_file(self, source: str, target: str) -> collections.Counter[str]:
         """Translates a text line by line. The target file appears only when it is complete.

@@ -21,7 +21,7 @@ class Branch:
       trained: examples of the branch.
       batch_size, seed: its own.
       loss: on the held-out examples at its end, in nats; infinity where it diverged.
-      rule, decay: of its learning rate.
+      rule: of its learning rate.
       run: fingerprint of the run that it begins from.
     """
 
@@ -34,7 +34,6 @@ class Branch:
     seed: int
     loss: float
     rule: str = "sqrt"
-    decay: str = "linear"
     run: str = ""
 
 

@@ -26,9 +26,6 @@ from tfbigbatch.sweeps.sweep import Entry
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.files import writing_errors
 
-DECAYS = ("linear", "constant")
-"""Schedules of the learning rate within a branch."""
-
 # A branch of fewer steps says more about its schedule than about its batch.
 _FEWEST_STEPS = 4
 
@@ -146,19 +143,17 @@ class BranchedRun:
         examples: str,
         seeds: Sequence[int],
         rule: str = "sqrt",
-        decay: str = "linear",
     ) -> list[Entry]:
         """The branches from a point of `points`, one for each batch size.
 
-        The learning rate begins at the run's own at that point, times what the rule gives for the batch.
+        The learning rate begins at the run's own at that point, times what the rule gives for the batch, and falls to 0
+        at the end of the branch, so that the noise of the last steps does not decide; in the paper it is constant.
 
         Args:
           batch_sizes: rising, from the run's own; multiples of it.
           examples: duration of a branch, as '1 epochs'.
           seeds: of the order of the examples and of dropout.
           rule: what the learning rate takes of a larger batch: 'sqrt', 'linear' or 'none'.
-          decay: 'linear': to 0 at the end of the branch, so that the noise of the last steps does not decide;
-            'constant': as in the paper.
 
         Raises:
           ValueError: an argument cannot be used, or a branch has fewer than four steps.
@@ -175,14 +170,14 @@ class BranchedRun:
             )
         entries = []
         for size in sizes:
-            config = self._branch(point, length, decay)
+            config = self._branch(point, length)
             if size > own:
                 config.ramp.update({"name": "growth", "growth": ((f"{point.step} steps", size),), "rule": rule})
             name, folder = f"branch of step {point.step:,} with batch {size:,}, run", f"step-{point.step}/batch-{size}"
             entries.append(Entry(name, config, tuple(seeds), folder))
         return entries
 
-    def _branch(self, point: BranchPoint, length: int, decay: str) -> ml_collections.ConfigDict:
+    def _branch(self, point: BranchPoint, length: int) -> ml_collections.ConfigDict:
         """The config of the branch at the run's own batch."""
         config = copy.deepcopy(self.config)
         # The moments and the weight decay of the run, at its own batch.
@@ -209,7 +204,7 @@ class BranchedRun:
                 "schedule.warmup_epochs": 0.0,
                 "schedule.warmup": "",
                 "schedule.rule": "none",
-                "schedule.decay": decay,
+                "schedule.decay": "linear",
                 "schedule.end": 0.0,
                 "schedule.start": f"{point.step} steps",
             },
