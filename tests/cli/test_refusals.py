@@ -47,7 +47,6 @@ REFUSED = [
     ("critical-batch", "nowhere --model_dir=a --results={tmp}/b", "nowhere holds no run"),
     ("advise", "--config=digits/lstm_smal", "Did you mean 'digits/lstm_small_batch'"),
     ("advise", f"{LEGW} --batch_size=many", "--batch_size=many"),
-    ("advise", f"{LEGW} --init_from=nowhere", "--init_from=nowhere: no checkpoint is there"),
     ("advise", f"{LEGW} --output=/dev/null/advice", "/dev/null/advice"),
     ("tpu-check", f"{LEGW} --topology=v3-8 --config.batchsize=1", "Did you mean 'batch_size'"),
     ("tpu-check", f"{LEGW}", "flag --topology=None: "),

@@ -20,7 +20,6 @@ from absl import flags
 from tfbigbatch.cli import experiment_flags
 from tfbigbatch.config.recipe import check_fields
 from tfbigbatch.reports.report import make_folder
-from tfbigbatch.run_directory import stored_run
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import write_json, write_text
 
@@ -29,7 +28,6 @@ def define_flags() -> None:
     flags.DEFINE_string("config", None, "Experiment file, or the name of a shipped experiment.")
     experiment_flags.define_override()
     flags.DEFINE_string("data_dir", None, "Folder of the task's data.")
-    flags.DEFINE_string("init_from", None, "Begin with the weights of a run or checkpoint, as train does.")
     flags.DEFINE_float("seconds", 120.0, "About how long the measurements may take.", lower_bound=5.0)
     flags.DEFINE_list("batch_size", [], "Also say which recipe to begin with at these batch sizes.")
     flags.DEFINE_string("output", None, "Folder for advice.json and advice.txt.")
@@ -40,8 +38,6 @@ def main(arguments: Sequence[str]) -> None:
     batch_sizes = command.numbers("batch_size", options.batch_size, int)
     config = experiment_flags.load(options.config, options)
     check_fields(config)
-    if options.init_from:
-        stored_run.checkpoint_at(options.init_from)
     if options.output:
         # Before the measurements, which would be lost.
         path = os.path.join(options.output, "advice")
@@ -50,13 +46,12 @@ def main(arguments: Sequence[str]) -> None:
     from tfbigbatch.tuning.experiment import advise_experiment
 
     fields = [f"--config.{each}" for each in experiment_flags.overrides(options)]
-    given = {name: options[name].value for name in ("config", "data_dir", "init_from")}
+    given = {name: options[name].value for name in ("config", "data_dir")}
     named = [f"--{name}={value}" for name, value in given.items() if value is not None]
     advice = advise_experiment(
         config,
         data_dir=options.data_dir,
         seconds=options.seconds,
-        init_from=options.init_from,
         name=options.config,
         flags=" ".join(shlex.quote(each) for each in [*named, *fields]),
         say=lambda line: print(line, flush=True),

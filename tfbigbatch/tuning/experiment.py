@@ -15,7 +15,6 @@ from tfbigbatch import instruments
 from tfbigbatch.config.recipe import check_fields, phases, tuned_recipe
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import registry
-from tfbigbatch.run_directory import initial_weights, stored_run
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training import phases as run_phases
@@ -33,7 +32,6 @@ def advise_experiment(
     *,
     data_dir: str | None = None,
     seconds: float = 120.0,
-    init_from: str | None = None,
     name: str | None = None,
     flags: str | None = None,
     say: measuring.Say = print,
@@ -49,7 +47,6 @@ def advise_experiment(
       config: of the experiment; of several phases the first is measured.
       data_dir: folder of the task's data.
       seconds: about how long the measurements may take, tracing included; 10 or more are useful.
-      init_from: None, or the run or checkpoint that gives the first weights.
       name: of the experiment, for the text.
       flags: that name it on the command line, '--config=digits/lstm_small_batch'; None for no command in the advice.
       say: called with lines of progress.
@@ -58,7 +55,7 @@ def advise_experiment(
       ValueError: a field cannot be used, the dataset is too small, or nothing can be measured.
     """
     began = time.perf_counter()
-    data_dir, init_from = expanded(data_dir), expanded(init_from)
+    data_dir = expanded(data_dir)
     config = copy.deepcopy(config)
     schedule = config.schedule
     scales = any(each != "none" for each in (schedule.rule, schedule.moments, schedule.weight_decay))
@@ -117,9 +114,6 @@ def advise_experiment(
 
     with strategy.scope():
         network = compiled(config)
-        if init_from:
-            for line in initial_weights.load_into(network, stored_run.checkpoint_at(init_from)):
-                say(line)
         gradients = instruments.StepGradients(len(network.trainable_variables))
     examples = task.train.examples_in_epoch(config.batch_size)
     return measuring.measured(
