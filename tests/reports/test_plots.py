@@ -78,7 +78,7 @@ def test_runs_are_drawn_whatever_there_is(tmp_path, empty):
         rows.append(run_row(tmp_path / "a", r"$\frac{$", train={1: {"loss": 1.0}, 2: {"loss": None}}, curve={2: 0.5}))
         train = {step: {"loss": 10.0**step, "a$_$b": 1.0, r"cost ($\frac in $)": 2.0} for step in range(1, 99)}
         rows.append(run_row(tmp_path / "b", "_" * 70, 512, train=train))
-    plots.run_curves(str(tmp_path / "plot.png"), rows, lambda run: Scalars(run.directory), "a title")
+    plots.run_curves(str(tmp_path / "plot.png"), rows, "a title")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -19,7 +20,7 @@ from tfbigbatch.config.files import register_task_of
 from tfbigbatch.config.overrides import compared
 from tfbigbatch.errors import InputError
 from tfbigbatch.run_directory.directory import DIVERGED, DONE, RunDirectory, checked_config, read_json
-from tfbigbatch.run_directory.metrics_log import read_rows
+from tfbigbatch.run_directory.metrics_log import Scalars
 
 if TYPE_CHECKING:
     from tfbigbatch.run_directory.metric import Metric
@@ -63,14 +64,15 @@ class Run:
         known = self.state == DONE and metric.name in self.status.get("metrics", {})
         return DIVERGED if known and self.value(metric) is None else self.state
 
+    @functools.cached_property
+    def scalars(self) -> Scalars:
+        """Of its log, as they were at the first call."""
+        return Scalars(self.directory)
+
     def curve(self, metric: Metric) -> dict[int, float]:
-        """The metric by step, at each evaluation."""
-        rows = read_rows(os.path.join(self.directory, "metrics.jsonl"))
-        return {
-            row["step"]: row[metric.name]
-            for row in rows
-            if row["split"] == "eval" and isinstance(row.get(metric.name), (int, float))
-        }
+        """The metric by step, at each evaluation where it was finite."""
+        values = self.scalars.series("eval", metric.name)
+        return {step: value for step, value in values.items() if math.isfinite(value)}
 
 
 @dataclasses.dataclass(frozen=True)

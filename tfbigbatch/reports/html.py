@@ -84,8 +84,8 @@ def write_page(report: Report, path: str) -> list[str]:
     written = report.write_plots(path)
     curves = [(written["curves"], _CAPTIONS["curves"])] if "curves" in written else []
     by_batch = [(written[name], _CAPTIONS[name]) for name in ("batch", "updates") if name in written]
-    if plots.panels_of([report.scalars(run) for row in report.rows for run in row.runs]):
-        plots.run_curves(f"{path}_runs.png", report.rows, report.scalars, f"{report.title}: all runs against steps")
+    if plots.panels_of([run.scalars for row in report.rows for run in row.runs]):
+        plots.run_curves(f"{path}_runs.png", report.rows, f"{report.title}: all runs against steps")
         curves.append((f"{path}_runs.png", "Every run, up to its last step."))
     trust = _write_trust_maps(report, path)
     versions = [", ".join(map(" ".join, sorted(each.items()))) for each in collect.versions(report.rows)]
@@ -107,12 +107,11 @@ def runs_table(report: Report) -> Table:
     metric, lines = report.metric, []
     for row in report.rows:
         for run in row.runs:
-            scalars = report.scalars(run)
-            value, step = scalars.last("eval", metric.name)
+            value, step = run.scalars.last("eval", metric.name)
             kept = checkpoint_files.steps(os.path.join(run.directory, "best"))
             best = run.curve(metric).get(kept[0]) if kept else None
-            done, total = max(run.status.get("step", 0), scalars.last_step), run.status.get("total_steps")
-            seconds = run.status.get("seconds")
+                done, total = max(run.status.get("step", 0), run.scalars.last_step), run.status.get("total_steps")
+                seconds = run.status.get("seconds")
             lines.append(
                 [
                     row.name,
@@ -157,7 +156,7 @@ def _write_trust_maps(report: Report, path: str) -> list[tuple[str, str]]:
     """PATH_trust_1.png, ...: of each row's first run with trust ratios. Returns (path, caption) of each."""
     found: list[tuple[str, str]] = []
     for row in report.rows:
-        measured = [(run, report.scalars(run).below("train", "layers/trust_ratio/")) for run in row.runs]
+        measured = [(run, run.scalars.below("train", "layers/trust_ratio/")) for run in row.runs]
         for run, layers in [each for each in measured if each[1]][:1]:
             name, file = f"{row.name} at {row.batch_size:,}, seed {run.seed}", f"{path}_trust_{len(found) + 1}.png"
             plots.trust_map(file, layers, f"Trust ratios: {name}")

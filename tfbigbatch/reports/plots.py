@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +14,9 @@ from tfbigbatch.reports.figure_style import plain
 from tfbigbatch.reports.table import Numbers
 
 if TYPE_CHECKING:
-    from tfbigbatch.reports.collect import Row, Run
+    from tfbigbatch.reports.collect import Row
     from tfbigbatch.run_directory.metric import Metric
     from tfbigbatch.run_directory.metrics_log import Scalars
-
-Series = Mapping[int, float]
-"""A scalar by step."""
 
 # The instruments' scalars that describe a whole run; those of layers are in the heat map.
 _INSTRUMENTS = {
@@ -123,16 +120,16 @@ def panels_of(scalars: Sequence[Scalars]) -> list[tuple[str, str, str]]:
     ]
 
 
-def run_curves(path: str, rows: Sequence[Row], scalars: Callable[[Run], Scalars], title: str) -> None:
+def run_curves(path: str, rows: Sequence[Row], title: str) -> None:
     """A PNG of all scalars of all runs: a panel for each scalar, a line for each run; runs in progress included."""
     labels = {id(row): f"{row.name} (batch {row.batch_size:,})" for row in rows}
-    panels = panels_of([scalars(run) for row in rows for run in row.runs])
+    panels = panels_of([run.scalars for row in rows for run in row.runs])
     styles = figure_style.styles([{"name": label} for label in labels.values()], None)
     with figure_style.figure(path, title, len(panels), panels=len(panels)) as (_, axes):
         for panel, (split, name, label) in zip(axes, panels):
             values: list[float] = []
             for row in rows:
-                drawn = [series for series in (scalars(run).series(split, name) for run in row.runs) if series]
+                drawn = [series for series in (run.scalars.series(split, name) for run in row.runs) if series]
                 for number, series in enumerate(drawn):
                     # About twelve markers on a line.
                     style = {**styles[labels[id(row)]], "markersize": 3.5, "markevery": max(1, len(series) // 12)}
@@ -149,8 +146,8 @@ def run_curves(path: str, rows: Sequence[Row], scalars: Callable[[Run], Scalars]
             figure_style.legend_beside(axes[0])
 
 
-def trust_map(path: str, layers: Mapping[str, Series], title: str) -> None:
-    """A PNG of a run's trust ratios by variable and step: variables by steps, on a logarithmic colour scale.
+def trust_map(path: str, layers: Mapping[str, Mapping[int, float]], title: str) -> None:
+    """A PNG of a run's trust ratios, of each variable by step: variables by steps, on a logarithmic colour scale.
 
     A cell is white where the ratio is 0, not finite, or was not measured.
     """

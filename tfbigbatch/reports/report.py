@@ -8,10 +8,9 @@ from typing import Any
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports import collect, plots
-from tfbigbatch.reports.collect import Row, Run
+from tfbigbatch.reports.collect import Row
 from tfbigbatch.reports.table import Table, results_table, summarise
 from tfbigbatch.run_directory.metric import Metric
-from tfbigbatch.run_directory.metrics_log import Scalars
 from tfbigbatch.utils.files import write_json, write_text, writing_errors
 
 
@@ -56,7 +55,6 @@ class Report:
         self.target = target
         self.baseline = baseline
         self.heading = heading
-        self._scalars: dict[str, Scalars] = {}
 
     @classmethod
     def of_sweep(cls, sweep: Any, model_dir: str) -> Report:
@@ -83,12 +81,6 @@ class Report:
           target: value of the metric; None for none.
         """
         return cls(collect.found_in(folders), target=target)
-
-    def scalars(self, run: Run) -> Scalars:
-        """The scalars of a run, as they were at the first call."""
-        if run.directory not in self._scalars:
-            self._scalars[run.directory] = Scalars(run.directory)
-        return self._scalars[run.directory]
 
     def table(self) -> Table:
         """The summary as a table."""

@@ -14,7 +14,6 @@ import json
 import sys
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.reports import plots
 from tfbigbatch.run_directory.metrics_log import Scalars
 from tools.pages import pictures, tables
 from tools.pages.stored_rows import ROOT
@@ -52,7 +51,7 @@ def store_trust_ratios(directory: str) -> None:
     Raises:
       ValueError: the run has none.
     """
-    layers = plots.trust_ratios(Scalars(directory))
+    layers = Scalars(directory).below("train", "layers/trust_ratio/")
     # What LAMB does not adapt, such as biases, has a ratio of 1 throughout.
     layers = {name: series for name, series in layers.items() if set(series.values()) != {1.0}}
     if not layers:
