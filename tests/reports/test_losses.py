@@ -12,22 +12,16 @@ from tfbigbatch.reports.collect import Row
 from tfbigbatch.reports.losses import LossCurve, RunLoss, parts_by_row
 
 
-def log(values, every=1, scalar="loss"):
-    return [{"step": every * (n + 1), "split": "train", scalar: loss} for n, loss in enumerate(values)]
-
-
-def test_the_curve_is_the_training_scalar_per_token():
-    rows = [*log([26.0, 13.0, None], every=4), {"step": 12, "split": "eval", "loss": 1.0}]
-    curve = LossCurve.from_rows(rows, "loss", tokens=13.0)
-    assert curve.steps == [4, 8, 12] and curve.losses[:2] == [2.0, 1.0] and math.isnan(curve.losses[2])
+def curve_of(values, every=1):
+    return LossCurve([every * (n + 1) for n in range(len(values))], values)
 
 
 def test_a_loss_is_averaged_over_a_fiftieth_of_the_run():
     values = np.random.RandomState(0).normal(size=200)
-    smoothed = LossCurve.from_rows(log(values), "loss").smoothed()
+    smoothed = curve_of(values).smoothed()
     assert smoothed.losses[10] == pytest.approx(values[7:11].mean())
     assert smoothed.losses[1] == pytest.approx(values[:2].mean())
-    assert LossCurve.from_rows(log([3.0, 2.0, 1.0], every=100), "loss").smoothed().losses == [3.0, 2.0, 1.0]
+    assert curve_of([3.0, 2.0, 1.0], every=100).smoothed().losses == [3.0, 2.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -37,17 +31,16 @@ def test_a_loss_is_averaged_over_a_fiftieth_of_the_run():
         ([5.0] * 10 + [3.0] * 30, 5, (50, 55)),
         # Steps above the line count also after the first below; a loss that is not finite is above it.
         ([5.0, 3.0, 5.0, 5.0, 3.0], 1, (3, 2)),
-        ([5.0, None, 4.0], 1, (3, None)),
+        ([5.0, math.nan, 4.0], 1, (3, None)),
     ],
 )
 def test_the_plateau_ends_where_the_loss_is_below_the_line(values, every, expected):
-    assert LossCurve.from_rows(log(values, every), "loss").above(4.0) == expected
+    assert curve_of(values, every).above(4.0) == expected
 
 
 def run_loss(row, batch_size, bias=None, twin=None, *, seed=0, losses=(5.0, 4.0, 3.0), train=3.0, held_out=3.2):
     """The losses of a run that was never trained."""
-    curve = LossCurve(list(range(1, len(losses) + 1)), losses)
-    return RunLoss(row, batch_size, seed, len(losses), bias, twin, 4.5, curve, train, held_out)
+    return RunLoss(row, batch_size, seed, len(losses), bias, twin, 4.5, curve_of(losses), train, held_out)
 
 
 RUNS = [

@@ -76,9 +76,9 @@ def figure(
         pyplot.close(made)
 
 
-def styles(summary: Iterable[Numbers], baseline: str | None) -> dict[str | None, dict[str, Any]]:
-    """The line style of each row's name, the same in every plot of a report."""
-    names = [name for name in dict.fromkeys(row["name"] for row in summary) if name != baseline]
+def styles(rows: Iterable[str], baseline: str | None = None) -> dict[str | None, dict[str, Any]]:
+    """The line style of each row by its name, the same in every plot of a report."""
+    names = [name for name in dict.fromkeys(rows) if name != baseline]
     found: dict[str | None, dict[str, Any]] = {
         baseline: {"color": "black", "marker": "o", "linestyle": "--", "linewidth": 1.6, "markersize": 5}
     }

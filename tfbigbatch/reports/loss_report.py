@@ -58,7 +58,7 @@ def curves(path: str, runs: Sequence[RunLoss], title: str) -> None:
     A panel for each batch size and number of steps.
     """
     panels = sorted({(run.batch_size, run.steps) for run in runs})
-    styles = figure_style.styles([{"name": run.row} for run in runs], None)
+    styles = figure_style.styles([run.row for run in runs])
     with figure_style.figure(path, title, len(runs), panels=len(panels)) as (_, axes):
         for panel, (batch, steps) in zip(axes, panels):
             own = [run for run in runs if (run.batch_size, run.steps) == (batch, steps)]

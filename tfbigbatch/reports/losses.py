@@ -51,19 +51,6 @@ class LossCurve:
     steps: Sequence[int]
     losses: Sequence[float]
 
-    @classmethod
-    def from_rows(cls, rows: Iterable[Mapping[str, Any]], scalar: str, tokens: float = 1.0) -> LossCurve:
-        """The curve in the rows of a metrics.jsonl.
-
-        Args:
-          rows: from `metrics_log.read_rows`.
-          scalar: the training scalar.
-          tokens: what it is divided by.
-        """
-        found = {row["step"]: row[scalar] for row in rows if row["split"] == "train" and scalar in row}
-        steps = sorted(found)
-        return cls(steps, [math.nan if found[step] is None else found[step] / tokens for step in steps])
-
     @property
     def lengths(self) -> list[int]:
         """The steps of each window."""

@@ -13,7 +13,6 @@ from tfbigbatch.reports.collect import Run
 from tfbigbatch.reports.losses import LossCurve, NamedRow, RunLoss, cross_entropy_of
 from tfbigbatch.run_directory import checkpoint_files, load, stored_run
 from tfbigbatch.run_directory.directory import RunDirectory
-from tfbigbatch.run_directory.metrics_log import read_rows
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training.build import compiled
 from tfbigbatch.training.evaluation_step import EvaluationStep
@@ -66,6 +65,7 @@ def measure(named: NamedRow, run: Run, **data: Any) -> RunLoss:
     train, task = training_loss(run.directory, **data)
     constant = task.constant_loss()
     scalar, tokens = (constant.scalar, constant.tokens) if constant else ("loss", 1.0)
+    series = run.scalars.series("train", scalar)
     return RunLoss(
         row=named.name,
         batch_size=named.row.batch_size,
@@ -74,7 +74,7 @@ def measure(named: NamedRow, run: Run, **data: Any) -> RunLoss:
         bias=run.config["model"].get("output_bias"),
         twin=named.twin,
         line=constant.entropy if constant else None,
-        curve=LossCurve.from_rows(read_rows(RunDirectory(run.directory).metrics), scalar, tokens),
+        curve=LossCurve(list(series), [loss / tokens for loss in series.values()]),
         train=train,
         held_out=cross_entropy_of(run.status["metrics"]),
     )

@@ -46,7 +46,7 @@ def against_batch(
     value = "mean" if target is None else "updates_to_target"
     shown = [row for row in summary if row[value] is not None]
     reference = next((row for row in shown if row["name"] == baseline), None)
-    styles = figure_style.styles(summary, baseline)
+    styles = figure_style.styles([row["name"] for row in summary], baseline)
     batches = [row["batch_size"] for row in shown]
     with figure_style.figure(path, title, len(shown)) as (_, [axes]):
         if target is None:
@@ -82,7 +82,7 @@ def curves_by_batch(path: str, rows: Sequence[Row], metric: Metric, title: str, 
     reference = next((row for row in rows if row.name == baseline), None)
     others = [row for row in rows if row is not reference] or rows
     curves = {id(row): _seeds_by_step(row, metric) for row in rows}
-    styles = figure_style.styles([{"name": row.name} for row in rows], baseline)
+    styles = figure_style.styles([row.name for row in rows], baseline)
     values = [value for curve in curves.values() for seeds in curve.values() for value in seeds if math.isfinite(value)]
     batches = sorted({row.batch_size for row in others})
     with figure_style.figure(path, title, sum(map(bool, curves.values())), panels=len(batches)) as (_, axes):
@@ -124,7 +124,7 @@ def run_curves(path: str, rows: Sequence[Row], title: str) -> None:
     """A PNG of all scalars of all runs: a panel for each scalar, a line for each run; runs in progress included."""
     labels = {id(row): f"{row.name} (batch {row.batch_size:,})" for row in rows}
     panels = panels_of([run.scalars for row in rows for run in row.runs])
-    styles = figure_style.styles([{"name": label} for label in labels.values()], None)
+    styles = figure_style.styles(labels.values())
     with figure_style.figure(path, title, len(panels), panels=len(panels)) as (_, axes):
         for panel, (split, name, label) in zip(axes, panels):
             values: list[float] = []
