@@ -110,8 +110,8 @@ def runs_table(report: Report) -> Table:
             value, step = run.scalars.last("eval", metric.name)
             kept = checkpoint_files.steps(os.path.join(run.directory, "best"))
             best = run.curve(metric).get(kept[0]) if kept else None
-                done, total = max(run.status.get("step", 0), run.scalars.last_step), run.status.get("total_steps")
-                seconds = run.status.get("seconds")
+            done, total = max(run.status.get("step", 0), run.scalars.last_step), run.status.get("total_steps")
+            seconds = run.status.get("seconds")
             lines.append(
                 [
                     row.name,
