@@ -2,12 +2,10 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import mirrored
 from tests.helpers import keras_versions
 from tests.helpers.keras_versions import (
     KERAS,
@@ -15,7 +13,6 @@ from tests.helpers.keras_versions import (
     small_data,
     small_model,
     state_by_name,
-    variables,
 )
 from tfbigbatch.optimizers import keras3
 from tfbigbatch.optimizers.rule import AccumulationSchedule
@@ -106,54 +103,3 @@ def test_the_order_of_the_variables_does_not_matter(tmp_path):
     expected = state_by_name(model.optimizer)
     assert len(expected) >= 8
     np.testing.assert_equal(state_by_name(optimizer), expected)
-
-
-# Optimizers with our state, by what is around or in it.
-VARIANTS = {
-    "LAMB": lamb(),
-    "LARS": keras3.LARS,
-    "accumulation and averages": lamb(accumulation_steps=2, use_ema=True),
-    "Adasum": lambda: keras3.Adasum(lamb()()),
-    "loss scale": lambda: keras3.LossScaleOptimizer(lamb()()),
-    "loss scale and Adasum": lambda: keras3.LossScaleOptimizer(keras3.Adasum(lamb()())),
-}
-
-
-def saved_state(optimizer, layers=("kernel", "bias", "top")):
-    """What a file has for an optimizer that was built for some layers and has taken three steps."""
-    optimizer.build(variables("keras3", {name: np.ones(len(name)) for name in layers}))
-    optimizer.iterations.assign(3)
-    store = {}
-    optimizer.save_own_variables(store)
-    return store
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_a_files_state_loads_where_it_is_the_optimizers_own_and_warns_elsewhere(name):
-    make_one = VARIANTS[name]
-    own = saved_state(make_one())
-    unbuilt = make_one()
-    with pytest.warns(UserWarning, match=r"saved state was not loaded.*optimizer.build\(model.trainable_variables\)"):
-        unbuilt.load_own_variables(own)
-    assert int(unbuilt.iterations) == 0
-    used = make_one()
-    saved_state(used)
-    used.iterations.assign(5)
-    # With Adam there are as many variables, in another order.
-    adam = saved_state(keras.optimizers.Adam(0.01))
-    for other in (adam, saved_state(make_one(), layers=["kernel"])):
-        with pytest.warns(UserWarning, match="of another optimizer, or of other trainable layers"):
-            used.load_own_variables(other)
-        assert int(used.iterations) == 5
-    used.load_own_variables(own)
-    assert int(used.iterations) == 3
-
-
-def test_a_model_saved_before_its_first_step_loads_without_a_warning(tmp_path, recwarn):
-    model = small_model("keras3")
-    model.compile(lamb()(), "mse")
-    model.save(tmp_path / "model.keras")
-    for strategy in (tf.distribute.get_strategy(), mirrored(2)):
-        with strategy.scope():
-            keras.models.load_model(tmp_path / "model.keras")
-    assert not [each for each in recwarn if "saved state" in str(each.message)]

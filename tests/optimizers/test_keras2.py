@@ -176,19 +176,6 @@ def test_a_checkpoint_between_micro_batches_goes_on_as_if_never_stopped(tmp_path
         lars.build(other.trainable_variables)
 
 
-def test_weights_of_an_unbuilt_optimizer_load_with_a_warning(tmp_path):
-    path = str(tmp_path / "model.weights.h5")
-    fitted("tf_keras", keras2.LAMB, steps=3).save_weights(path)
-    fresh = small_model("tf_keras")
-    fresh.compile(keras2.LAMB(), "mse")
-    with pytest.warns(UserWarning, match="saved state was not loaded"):
-        fresh.load_weights(path)
-    # As the warning says.
-    fresh.optimizer.build(fresh.trainable_variables)
-    fresh.load_weights(path)
-    assert int(fresh.optimizer.iterations) == 3
-
-
 # ---- The other Keras --------------------------------------------------------------------------
 
 

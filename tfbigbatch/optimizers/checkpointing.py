@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import json
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -36,9 +35,9 @@ class SavedByName:
         return super()._lookup_dependency(name, *args, **kwargs)  # type: ignore[misc]
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the state that a file of Keras has for this optimizer, by position; see `load_by_position`."""
+        """Keras' own."""
         self._check_that_state_is_here()
-        load_by_position(self, store, super().load_own_variables, bool(self._place.layers))  # type: ignore[misc]
+        super().load_own_variables(store)  # type: ignore[misc]
 
     def save_own_variables(self, store: Any) -> None:
         """Keras' own."""
@@ -61,47 +60,6 @@ class SavedByName:
                 f"a part of the state. Save a tf.train.Checkpoint on all workers, or the model without its optimizer "
                 "(include_optimizer=False, save_weights)."
             )
-
-
-def load_by_position(optimizer: Any, store: Any, load: Callable[[Any], None], is_built: bool) -> None:
-    """Loads the variables that `.keras` and `.weights.h5` files have for an optimizer, where they are its own.
-
-    As Keras' optimizers, it warns and leaves the state as it is where the file has that of another optimizer, or of
-    more or fewer layers, and where the optimizer has not been built: a file of weights is often loaded for these alone.
-
-    Args:
-      optimizer: of either Keras.
-      store: dictionary of position ('0', '1', ...) to array.
-      load: assigns all of `store` to the optimizer's variables.
-      is_built: the optimizer has the state of its layers.
-
-    Raises:
-      ValueError: as many variables were saved as are expected, but of layers with other shapes.
-    """
-    own = [tuple(variable.shape) for variable in optimizer.variables]
-    saved = [tuple(store[str(i)].shape) for i in range(len(store.keys()))]
-    if saved == own:
-        load(store)
-        return
-    name = type(optimizer).__name__
-    found = (
-        f"{len(saved)} variables of shapes {_first(saved)} were saved, {len(own)} of shapes {_first(own)} are expected"
-    )
-    if len(saved) == len(own) and sorted(saved) != sorted(own):
-        raise ValueError(
-            f"The saved state is not that of this {name}: {found}. Make the optimizer as it was (same options, same "
-            "model), or load the model with compile=False and compile it again."
-        )
-    if not any(saved) and int(tf.convert_to_tensor(optimizer.iterations)) == 0:
-        # Saved before its first step, and loaded before the first: nothing is missing.
-        return
-    reason = "that is the state of another optimizer, or of other trainable layers"
-    if not is_built:
-        reason = (
-            "the optimizer has no variables before its first step. To continue with the saved state, call "
-            "optimizer.build(model.trainable_variables) before loading"
-        )
-    warnings.warn(f"{name}: the saved state was not loaded: {found}; {reason}.", stacklevel=3)
 
 
 def _first(items: list[Any]) -> str:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.optimizers.checkpointing import load_by_position
 from tfbigbatch.optimizers.replica_state import ReplicaState
 from tfbigbatch.optimizers.tensorflow import tensor_variable
 from tfbigbatch.optimizers.wrapper_arguments import WrapperArguments
@@ -246,9 +245,9 @@ class Wrapper(WrapperArguments):
             store[str(position)] = variable.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the state that a file of Keras has for this optimizer, by position; see `load_by_position`."""
-        if self.checkpointed:
-            load_by_position(self, store, super().load_own_variables, self.built)  # type: ignore[misc]
+        """Keras' own method: loads what such a file holds."""
+        if self.own_variables:
+            super().load_own_variables(store)  # type: ignore[misc]
         else:
             self.inner_optimizer.load_own_variables(store)
 

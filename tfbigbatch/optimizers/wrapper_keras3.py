@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from tfbigbatch.optimizers import adasum, local_steps, wrapper
-from tfbigbatch.optimizers.checkpointing import load_by_position
 from tfbigbatch.optimizers.tensorflow import tensor_variable
 
 if TYPE_CHECKING:
@@ -80,10 +79,6 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             )
         super().__init__(inner_optimizer, **kwargs)
         inner_optimizer._gradients_are_reduced = True
-
-    def load_own_variables(self, store: Any) -> None:
-        """Loads a file's loss scale and state by position; see `checkpointing.load_by_position`."""
-        load_by_position(self, store, super().load_own_variables, self.built)
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Combines the gradients of the replicas, and applies them unless one is not finite."""
