@@ -10,7 +10,6 @@ module but by the name of its Keras (`keras_version.module_for`).
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,6 @@ from tfbigbatch.optimizers.sharing import one_device
 from tfbigbatch.optimizers.step import step
 from tfbigbatch.optimizers.tensorflow import OnReplicas, arithmetic_dtype
 from tfbigbatch.schedules import classes
-from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.tensorflow_paths import literal_path
 
 # Imported so, the error where it is not installed names the extra.
 tf_keras: Any = keras_version.keras_package("tf_keras")
@@ -45,7 +42,7 @@ else:
     _Delegating = tf.__internal__.tracking.DelegatingTrackableMixin
 
 __all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
-__all__ += ["AdjustableWarmup", "GradualWarmup", "PhasedSchedule", "RescaledSchedule", "restore_from_saved_model"]
+__all__ += ["AdjustableWarmup", "GradualWarmup", "PhasedSchedule", "RescaledSchedule"]
 
 _registered = tf_keras.saving.register_keras_serializable("tfbigbatch")
 
@@ -229,36 +226,6 @@ class Adasum(adasum.Adasum, Wrapper): ...
 
 @_registered
 class LocalSteps(local_steps.LocalSteps, Wrapper): ...
-
-
-def restore_from_saved_model(model: Any, path: str) -> None:
-    """Gives a model that `tf_keras.models.load_model` read from a SavedModel its optimizer's state too.
-
-    tf_keras restores the weights, and leaves any optimizer fresh. (A `.keras` file needs no second call.)
-
-    Args:
-      model: the compiled model, of our optimizers or Keras' own.
-      path: the folder of the SavedModel.
-
-    Raises:
-      ValueError: there is no SavedModel in `path`, or its optimizer is not that of `model`.
-    """
-    path = expanded(path)
-    prefix = os.path.join(path, "variables", "variables")
-    if not tf.io.gfile.exists(f"{prefix}.index"):
-        raise ValueError(f"{path} holds no SavedModel: {prefix}.index is missing. Give the folder of model.save().")
-    optimizer = model.optimizer
-    optimizer.build(model.trainable_variables)
-    if state := getattr(optimizer, "named_state", None):
-        # A SavedModel has all of it but its layout.
-        variables = state._trackable_children("savedmodel")
-        optimizer = tf.train.Checkpoint(named_state=tf.train.Checkpoint(**variables))
-    try:
-        status = tf.train.Checkpoint(optimizer=optimizer).read(literal_path(prefix))
-        status.assert_existing_objects_matched()
-    except AssertionError as error:
-        raise ValueError(f"{path} was saved with another optimizer than the model has: {error}") from None
-    status.expect_partial()
 
 
 for _rule in registry.own_rules():
