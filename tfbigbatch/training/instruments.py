@@ -159,7 +159,7 @@ def check_instruments(config: ml_collections.ConfigDict, carries_state: bool, re
 
 
 class _RunLog:
-    """The log of an instrument in a run: scalars with the run's own, the rest in a folder of TensorBoard events."""
+    """The log of an instrument in a run: scalars with the run's own, histograms in a folder of TensorBoard events."""
 
     def __init__(self, write: Callable[[int, Mapping[str, float]], None], folder: str) -> None:
         self.folder = folder
@@ -168,8 +168,6 @@ class _RunLog:
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         self._write(step, values)
-        with writing_errors(self.folder):
-            self._events.lay_out()
 
     def histograms(self, step: int, values: Mapping[str, Any]) -> None:
         with writing_errors(self.folder):
