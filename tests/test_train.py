@@ -178,7 +178,7 @@ VARIANTS = {
         "schedule__rule": "linear",
     },
     "rounds, one late": {
-        "optimizer": {"name": "lamb", "local_steps": {"every": 6, "outer": "nesterov", "delay": 1}},
+        "optimizer": {"name": "lamb", "local_steps": {"every": 6, "outer": "nesterov"}},
         "model__dropout": 0.3,
         "simulated_replicas": 2,
     },

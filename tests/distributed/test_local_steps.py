@@ -15,7 +15,6 @@ CASES = {
     "average": ("tf_keras", {"every": 3}),
     "nesterov": ("keras3", {"every": 2, "outer": "nesterov"}),
     "adasum": ("tf_keras", {"every": 2, "outer": "adasum"}),
-    "delayed": ("keras3", {"every": 3, "delay": 1, "outer": "nesterov"}),
     "groups": ("tf_keras", {"every": 3, "group_size": 2}),
     "post_local": ("keras3", {"every": 2, "data_parallel_steps": 4}),
 }
@@ -63,13 +62,13 @@ def _received():
 
 def in_a_worker(strategy, directory, *cases):
     arrays = {name: stepped(strategy, *CASES[name]) for name in cases}
-    for name, options in (("data_parallel", None), ("local", {"every": EVERY}), ("late", {"every": EVERY, "delay": 1})):
+    for name, options in (("data_parallel", None), ("local", {"every": EVERY})):
         arrays[f"bytes/{name}"] = np.array(bytes_sent(strategy, options))
     return arrays
 
 
 # Of both versions of Keras, and both outer optimizers; tests/optimizers has the others with replicas.
-QUICK = ["average", "delayed"]
+QUICK = ["average", "nesterov"]
 
 
 @pytest.fixture(
@@ -96,7 +95,6 @@ def test_each_process_takes_its_own_steps_and_outer_steps_combine_them(workers):
 
 
 def test_a_round_sends_what_one_step_of_data_parallelism_does(workers):
-    everyone = {kind: int(workers[0][f"bytes/{kind}"]) for kind in ("data_parallel", "local", "late")}
+    everyone = {kind: int(workers[0][f"bytes/{kind}"]) for kind in ("data_parallel", "local")}
     # Loopback also carries what holds the cluster together.
     assert everyone["local"] == pytest.approx(everyone["data_parallel"] / EVERY, rel=0.05)
-    assert everyone["late"] == pytest.approx(everyone["data_parallel"] / EVERY, rel=0.05)

@@ -108,7 +108,7 @@ VARIANTS = {
     "every half second": (2, ["checkpoint_every=0.5 seconds"]),
     "four workers": (4, []),
     "adasum": (2, ["optimizer.adasum={'combine': 'updates'}"]),
-    "local steps": (2, ["optimizer.local_steps={'every': 8, 'outer': 'nesterov', 'delay': 1}"]),
+    "local steps": (2, ["optimizer.local_steps={'every': 8, 'outer': 'nesterov'}"]),
     "sharded updates": (2, ["optimizer.shard_updates=True"]),
 }
 

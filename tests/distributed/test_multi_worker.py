@@ -87,7 +87,7 @@ def test_a_batch_ramp_in_two_workers_ends_where_one_does(tmp_path):
 @pytest.mark.parametrize(
     "fields, said",
     [
-        ("local_steps={'every': 6, 'outer': 'nesterov', 'delay': 1}", "rounds     of 6 local steps, 2 replicas"),
+        ("local_steps={'every': 6, 'outer': 'nesterov'}", "rounds     of 6 local steps, 2 replicas"),
         ("adasum={'combine': 'gradients'}", "optimizer  lamb"),
     ],
 )

@@ -240,7 +240,6 @@ def local_steps_run(
     outer="average",
     outer_learning_rate=1.0,
     outer_momentum=0.0,
-    delay=0,
     group_size=1,
     data_parallel_steps=0,
     synchronize=False,
@@ -258,7 +257,6 @@ def local_steps_run(
     weights = np.array([start] * replicas, np.float64)
     moments = np.zeros_like(weights)
     common, velocity = weights[0].copy(), np.zeros_like(weights[0])
-    own = np.zeros_like(weights)
 
     def outer_step(change):
         nonlocal common, velocity
@@ -274,20 +272,10 @@ def local_steps_run(
         weights = weights + moments
         if step < data_parallel_steps:
             common = weights[0].copy()
-        elif (step + 1) % every == 0 and not delay:
+        elif (step + 1) % every == 0:
             outer_step(combine(weights - common))
             weights = np.array([common] * replicas)
-        elif (step + 1) % every == 0:
-            changes = weights - (common + own)
-            outer_step(combine(own))
-            own = changes
-            weights = common + own
-    if synchronize and delay:
-        changes = weights - (common + own)
-        outer_step(combine(own))
-        outer_step(combine(changes))
-        weights = np.array([common] * replicas)
-    elif synchronize and steps % every:
+    if synchronize and steps % every:
         outer_step(combine(weights - common))
         weights = np.array([common] * replicas)
     return weights

@@ -21,8 +21,7 @@ from tfbigbatch.optimizers import keras3
 WRAPPERS = {
     "Adasum of gradients": ("Adasum", {"combine": "gradients"}),
     "Adasum of updates": ("Adasum", {"combine": "updates"}),
-    "LocalSteps": ("LocalSteps", {"every": 2}),
-    "LocalSteps, delayed": ("LocalSteps", {"every": 2, "delay": 1, "outer": "nesterov"}),
+    "LocalSteps": ("LocalSteps", {"every": 2, "outer": "nesterov"}),
 }
 each_wrapper = pytest.mark.parametrize("wrapper", WRAPPERS)
 
@@ -134,7 +133,7 @@ def test_a_checkpoint_without_the_state_of_all_replicas_is_told_and_refused(wrap
         optimizer.save_own_variables({})
 
 
-@pytest.mark.parametrize("wrapper", ["Adasum of updates", "LocalSteps, delayed"])
+@pytest.mark.parametrize("wrapper", ["Adasum of updates", "LocalSteps"])
 def test_serialisation_and_files_go_round(wrapper, tmp_path):
     schedule = keras.optimizers.schedules.CosineDecay(0.1, 10)
     rule = wrapped(wrapper, keras3.LAMB(learning_rate=schedule), group_size=2)
@@ -160,7 +159,6 @@ REFUSED = [
     ("LocalSteps", SGD, {"every": 0}, "every=0 is out of range"),
     ("LocalSteps", SGD, {"outer": "sum"}, "outer='sum' is unknown"),
     ("LocalSteps", SGD, {"outer_momentum": 1.0}, "outer_momentum=1.0"),
-    ("LocalSteps", SGD, {"delay": 2}, "delay=2 is out of range"),
     ("LocalSteps", SGD, {"every": 4, "data_parallel_steps": 6}, "expected a multiple of every=4"),
     ("LocalSteps", SGD, {"warmup": 6}, "takes no argument 'warmup'|has no argument 'warmup'|unknown"),
     ("LocalSteps", lambda: keras3.Adasum(SGD()), {}, "what the replicas send"),

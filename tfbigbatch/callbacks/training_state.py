@@ -64,8 +64,7 @@ class TrainingState:
         }
         shared = {path: each for path, each in free.items() if path not in own}
         of_replicas = ReplicaState(self._strategy, list(own.values()))
-        # First: optimizers set weights while they are saved.
-        self._hooks.insert(0, {"before_save": of_replicas.gather, "after_restore": of_replicas.spread})
+        self._hooks.append({"before_save": of_replicas.gather, "after_restore": of_replicas.spread})
         self._checkpoint = tf.train.Checkpoint(
             variables=shared,
             own=dict(zip(own, of_replicas.whole)),
@@ -138,10 +137,7 @@ class TrainingState:
     def save(self, folder: str, *, with_metrics: bool) -> None:
         """Writes the state into a folder; every worker of a cluster calls it, each with a folder of its own."""
         self._call("before_save")
-        try:
-            self._checkpoint.write(os.path.join(folder, _STATE))
-        finally:
-            self._call("after_save")
+        self._checkpoint.write(os.path.join(folder, _STATE))
         if with_metrics:
             metrics, checkpoint = self._metrics
             metrics.gather()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -13,7 +12,7 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import adasum
 from tfbigbatch.optimizers.checkpointing import NamedState
 from tfbigbatch.optimizers.groups import group_means, means
-from tfbigbatch.optimizers.sharing import deal, launchers, regrouped
+from tfbigbatch.optimizers.sharing import launchers, regrouped
 from tfbigbatch.optimizers.tensorflow import arithmetic_dtype, tensor_variable
 from tfbigbatch.optimizers.wrapper import Wrapper
 from tfbigbatch.optimizers.wrapper_arguments import LocalStepsArguments
@@ -33,9 +32,6 @@ class _Layer(NamedTuple):
     start: tf.Variable
     # With momentum.
     velocity: tf.Variable | None
-    # Of delay=1: each replica's change in the round before, and all of them combined, as far as it has arrived.
-    own: Any
-    arrived: Any
 
 
 class LocalSteps(LocalStepsArguments, Wrapper):
@@ -54,9 +50,6 @@ class LocalSteps(LocalStepsArguments, Wrapper):
     Raises:
       ValueError: an argument cannot be used; or, at the first update, the replicas do not divide into groups.
     """
-
-    # `fit` ends with all changes combined; a trainer that calls `fit` for parts of a run does it at the run's end.
-    synchronizes_after_fit = True
 
     def configure(self, values: dict[str, Any]) -> None:
         optimizer, every, outer = values["optimizer"], values["every"], values["outer"]
@@ -114,29 +107,24 @@ class LocalSteps(LocalStepsArguments, Wrapper):
         self._strategy = strategy
         weights = [tensor_variable(variable) for variable in variables]
         self._steps = _new_state(strategy, weights[0], "local_steps", tf.zeros((), tf.int64))
-        delayed, has_momentum = bool(self.delay), bool(self.outer_momentum)
-        is_needed = {"start": True, "velocity": has_momentum, "own_change": delayed, "combined_change": delayed}
-        kinds = {
-            name: [_new_state(strategy, each, name) if needed else None for each in weights]
-            for name, needed in is_needed.items()
-        }
+        starts = [_new_state(strategy, each, "start") for each in weights]
+        velocities = [_new_state(strategy, each, "velocity") for each in weights if self.outer_momentum]
         constraints = [variable.constraint for variable in variables]
-        self._layers = [_Layer(*each) for each in zip(weights, constraints, *kinds.values())]
-        self.own_variables = [self._steps, *(each for kind in kinds.values() for each in kind if each is not None)]
+        of_layers = zip(weights, constraints, starts, velocities or [None] * len(weights))
+        self._layers = [_Layer(*each) for each in of_layers]
+        self.own_variables = [self._steps, *starts, *velocities]
         for index, variable in enumerate(self.own_variables):
             # Keras 3 names a variable so in a .h5 file.
             variable.path = f"local_steps/{index}"
         paths = [getattr(variable, "path", variable.name.split(":")[0]) for variable in variables]
-        # Each replica's own changes are among `of_replicas`.
-        del kinds["own_change"]
         self.checkpointed["local_steps"].steps = self._steps
+        kinds = {"start": starts, **({"velocity": velocities} if velocities else {})}
         self.checkpointed["local_steps"].add_layers(paths, kinds)
 
     @property
     def of_replicas(self) -> Sequence[tf.Variable]:
-        """The weights of each replica and, with delay=1, their changes."""
-        own = [layer.own for layer in self._layers if layer.own is not None]
-        return [*(layer.weights for layer in self._layers), *own]
+        """The weights of each replica."""
+        return [layer.weights for layer in self._layers]
 
     def have_parted(self) -> bool:
         """True after the first local step."""
@@ -177,44 +165,19 @@ class LocalSteps(LocalStepsArguments, Wrapper):
     # ---- Before and after it, in cross-replica context --------------------------------------------
 
     def _begin(self, strategy: Any) -> None:
-        steps = tf.convert_to_tensor(self._steps)
-        if self.delay:
-            self._send_in_turn(steps)
-            is_first = steps <= self.data_parallel_steps
-        else:
-            # Again in each round, so that weights that the user sets between two are taken.
-            is_first = tf.equal(steps % self.every, 0)
-        tf.cond(is_first, lambda: self._on_each(self._layers, _note_start), _nothing)
+        # Again in each round, so that weights that the user sets between two are taken.
+        is_first = tf.equal(tf.convert_to_tensor(self._steps) % self.every, 0)
+        tf.cond(is_first, lambda: self._on_each(_note_start), _nothing)
 
     def _end(self, strategy: Any) -> None:
         steps = tf.convert_to_tensor(self._steps.assign_add(1))
         is_last = tf.equal(steps % self.every, 0) & (steps > self.data_parallel_steps)
-        adopt = functools.partial(self._on_each, self._layers, self._adopt)
-        tf.cond(is_last, adopt if self.delay else self._combine_all, _nothing)
+        tf.cond(is_last, self._combine, _nothing)
 
-    def _combine_all(self) -> None:
-        changes = [self._from_each(layer, _change) for layer in self._layers]
-        self._on_each(self._layers, self._outer_step, self._combined(changes))
-
-    def _combined(self, changes: Sequence[Any]) -> list[Any]:
-        return (adasum.combined if self.outer == "adasum" else means)(self._strategy, changes)
-
-    # ---- delay=1 --------------------------------------------------------------------------------
-
-    def _send_in_turn(self, steps: tf.Tensor) -> None:
-        """The exchange of this step's part of the changes: it waits for nothing that the step computes."""
-        # In parts of about as many bytes.
-        sizes = [layer.start.shape.num_elements() for layer in self._layers]
-        owners = deal(sizes, min(self.every, len(sizes)))
-        parts = [[self._layers[index] for index, each in enumerate(owners) if each == part] for part in set(owners)]
-        turn = tf.cast(steps % self.every, tf.int32)
-        is_mine = (steps >= self.data_parallel_steps) & (turn < len(parts))
-        branches = [_nothing, *(functools.partial(self._send, part) for part in parts)]
-        tf.switch_case(tf.where(is_mine, turn + 1, 0), branches)
-
-    def _send(self, layers: Sequence[_Layer]) -> None:
-        own = [self._from_each(layer, lambda layer: tf.identity(layer.own)) for layer in layers]
-        self._on_each(layers, lambda layer, value: layer.arrived.assign(value), self._combined(own))
+    def _combine(self) -> None:
+        combine = adasum.combined if self.outer == "adasum" else means
+        changes = combine(self._strategy, [self._changes(layer) for layer in self._layers])
+        self._on_each(self._outer_step, changes)
 
     # ---- Between steps, outside of a replica ------------------------------------------------------
 
@@ -228,75 +191,35 @@ class LocalSteps(LocalStepsArguments, Wrapper):
 
     def _synchronize(self) -> None:
         steps = tf.convert_to_tensor(self._steps)
-        is_owed = steps > self.data_parallel_steps
-        if not self.delay:
-            is_owed &= steps % self.every > 0
+        is_owed = (steps > self.data_parallel_steps) & (steps % self.every > 0)
         tf.cond(is_owed, self._combine_now, _nothing)
 
     def _combine_now(self) -> None:
-        if not self.delay:
-            self._combine_all()
-            self._steps.assign_add(-tf.convert_to_tensor(self._steps) % self.every)
-            return
-        self._send(self._layers)
-        self._on_each(self._layers, self._adopt)
-        self._send(self._layers)
-        self._on_each(self._layers, lambda layer: self._outer_step(layer, tf.convert_to_tensor(layer.arrived)))
-        self._on_each(self._layers, lambda layer: [each.assign(tf.zeros_like(each)) for each in layer[-2:]])
-        # As at the first local step: the replicas agree, and nothing is on its way.
-        self._steps.assign(tf.constant(self.data_parallel_steps, tf.int64))
-
-    @contextlib.contextmanager
-    def common_weights(self) -> Iterator[None]:
-        """A context in which the weights are those of the last outer step, which all replicas have.
-
-        With delay=1 each replica has its own change on top of them otherwise, and afterwards again.
-
-        Raises:
-          ValueError: in the middle of a round.
-        """
-        steps, every = 0 if self._steps is None else int(self._steps.numpy()), self.every
-        if steps % every and steps > self.data_parallel_steps:
-            raise InputError(
-                f"LocalSteps(every={every}): {steps % every} steps into a round, the replicas have weights of their "
-                f"own. Evaluate at multiples of {every} steps, or call synchronize() first."
-            )
-        if not self.delay or steps <= self.data_parallel_steps:
-            yield
-            return
-        self.take_common()
-        try:
-            yield
-        finally:
-            self._on_each(self._layers, _add_own)
-
-    def take_common(self) -> None:
-        """Gives all replicas the weights of the last outer step; their own are lost unless they are kept elsewhere."""
-        if self.have_parted():
-            self._on_each(self._layers, lambda layer: layer.weights.assign(tf.cast(layer.start, layer.weights.dtype)))
+        self._combine()
+        self._steps.assign_add(-tf.convert_to_tensor(self._steps) % self.every)
 
     def finalize_variable_values(self, var_list: Any) -> None:
         """Keras' own method, which `fit` calls at its end: synchronises."""
         super().finalize_variable_values(var_list)
-        if self.synchronizes_after_fit:
-            self.synchronize()
+        self.synchronize()
 
     # ---- On each replica --------------------------------------------------------------------------
 
-    def _on_each(self, layers: Sequence[_Layer], function: Callable[..., Any], *values: Sequence[Any]) -> None:
+    def _on_each(self, function: Callable[..., Any], *values: Sequence[Any]) -> None:
         """In cross-replica context: calls `function(layer, *values of it)` on each replica of this process."""
-        for layer, *own in zip(layers, *values):
-
-            def run(weights: Any, *own: Any, layer: _Layer = layer) -> None:
-                function(layer._replace(weights=weights), *own)
-
+        for layer, *own in zip(self._layers, *values):
+            run = functools.partial(_with_weights, function, layer)
             self._strategy.extended.update(layer.weights, run, args=tuple(own), group=False)
 
-    def _from_each(self, layer: _Layer, function: Callable[[_Layer], tf.Tensor]) -> Any:
-        """In cross-replica context: the results of `function(layer)` on each replica of this process."""
+    def _changes(self, layer: _Layer) -> Any:
+        """In cross-replica context: what each replica of this process has changed of a layer in the round."""
         found: list[tf.Tensor] = []
+
         # Kept here rather than returned: what `update` makes of a result depends on the strategy.
-        self._on_each([layer], lambda layer: found.append(function(layer)))
+        def change(weights: tf.Variable) -> None:
+            found.append(tf.cast(weights, layer.start.dtype) - layer.start)
+
+        self._strategy.extended.update(layer.weights, change, group=False)
         return regrouped(found)
 
     def _outer_step(self, layer: _Layer, change: tf.Tensor) -> None:
@@ -311,26 +234,16 @@ class LocalSteps(LocalStepsArguments, Wrapper):
             velocity = self.outer_momentum * tf.convert_to_tensor(layer.velocity) + change
             layer.velocity.assign(velocity)
             step = self.outer_momentum * velocity + change
-        new = _constrained(layer, tf.convert_to_tensor(layer.start) + self.outer_learning_rate * step)
+        new = tf.convert_to_tensor(layer.start) + self.outer_learning_rate * step
+        if layer.constraint is not None:
+            new = tf.cast(layer.constraint(new), new.dtype)
         layer.start.assign(new)
         layer.weights.assign(tf.cast(new, layer.weights.dtype))
 
-    def _adopt(self, layer: _Layer) -> None:
-        """outer(start, combined change of the round before), and the replica's own change of this one on top."""
-        change = _change(layer)
-        self._outer_step(layer, tf.convert_to_tensor(layer.arrived))
-        layer.own.assign(change)
-        _add_own(layer)
 
-
-def _change(layer: _Layer) -> tf.Tensor:
-    """What the weights have changed by in the round."""
-    start = layer.start if layer.own is None else layer.start + layer.own
-    return tf.cast(layer.weights, layer.start.dtype) - start
-
-
-def _add_own(layer: _Layer) -> None:
-    layer.weights.assign(tf.cast(_constrained(layer, layer.start + layer.own), layer.weights.dtype))
+def _with_weights(function: Callable[..., Any], layer: _Layer, weights: tf.Variable, *values: Any) -> None:
+    """`function` of a layer with a replica's own weights."""
+    function(layer._replace(weights=weights), *values)
 
 
 def _note_start(layer: _Layer) -> None:
@@ -338,10 +251,6 @@ def _note_start(layer: _Layer) -> None:
     start, weights = tf.convert_to_tensor(layer.start), tf.convert_to_tensor(layer.weights)
     is_rounded = tf.equal(tf.cast(start, weights.dtype), weights)
     layer.start.assign(tf.where(is_rounded, start, tf.cast(weights, start.dtype)))
-
-
-def _constrained(layer: _Layer, value: tf.Tensor) -> tf.Tensor:
-    return value if layer.constraint is None else tf.cast(layer.constraint(value), value.dtype)
 
 
 def _nothing() -> None:

@@ -108,9 +108,6 @@ class Wrapper(WrapperArguments):
         """True if replicas that take steps of their own have state of their own by now."""
         return int(tf.convert_to_tensor(self.iterations)) > 0
 
-    def take_common(self) -> None:
-        """Before a checkpoint is saved, outside of a replica: gives all replicas the weights that it is to hold."""
-
     # ---- One step, in a replica -------------------------------------------------------------------
 
     # AutoGraph has nothing to rewrite in it.
@@ -194,22 +191,15 @@ class Wrapper(WrapperArguments):
 
         Returns:
           Dictionary, the fields of a `training.checkpoints.CheckpointPart`: 'more', variables [replicas, ...] by name;
-          'before_save', 'after_restore' and, of LocalSteps, 'after_save', functions without arguments to call then.
-          From the first to the last the weights of LocalSteps are those of the last outer step. Empty where all
-          replicas have the same.
+          'before_save' and 'after_restore', functions without arguments to call then. Empty where all replicas have
+          the same.
         """
         if not self.has_replica_state():
             return {}
-        own, inner = self.of_replicas, self.inner_optimizer
-        state = ReplicaState(inner._distribution_strategy, [*own, *map(tensor_variable, inner.variables)])
+        inner = self.inner_optimizer
+        state = ReplicaState(inner._distribution_strategy, [*self.of_replicas, *map(tensor_variable, inner.variables)])
         self._replica_check.is_whole = True
-
-        def before_save() -> None:
-            state.gather()
-            self.take_common()
-
-        parts = {"more": {_OF_REPLICAS: state.whole}, "before_save": before_save, "after_restore": state.spread}
-        return {**parts, "after_save": state.spread} if own else parts
+        return {"more": {_OF_REPLICAS: state.whole}, "before_save": state.gather, "after_restore": state.spread}
 
     def has_replica_state(self) -> bool:
         """True if replicas may come to have state of their own."""

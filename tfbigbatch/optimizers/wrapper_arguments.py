@@ -51,12 +51,6 @@ class LocalStepsArguments(WrapperArguments):
     outer_momentum: float | None = hyper(
         declared.optional(declared.fraction), "of the outer step. None: 0; for 'nesterov' 0.9.", default=None
     )
-    delay: int = hyper(
-        declared.integer(least=0, most=1),
-        "0, or 1: the combined change takes effect a round late, and is sent during that round, a part at each step, "
-        "while the replicas compute. Each replica's own change takes effect at once.",
-        default=0,
-    )
     group_size: int = hyper(
         declared.count,
         "replicas that average their gradients at every step, and so take their steps together: neighbours by their "

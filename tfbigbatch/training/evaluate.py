@@ -10,7 +10,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbigbatch.training import local_steps
 from tfbigbatch.training.averages import WeightAverages
 from tfbigbatch.training.evaluation_step import EvaluationStep
 from tfbigbatch.training.fresh_statistics import FreshStatistics, batches_of
@@ -77,7 +76,7 @@ class Evaluator:
         held_out: Any = self.phase.held_out  # its `len` is the number of its examples, where a task has scores
         results: dict[str, float] = {}
         averages = self._averages.in_place_of_weights() if self._averages else contextlib.nullcontext()
-        with local_steps.common_weights(self._network.optimizer), averages:
+        with averages:
             if self._fresh:
                 self._fresh.recompute(self._training_batches())
             if not task.has_scores or task.metrics_with_scores:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +11,6 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.keras3 import LocalSteps
 from tfbigbatch.schedules import to_steps
 from tfbigbatch.training.phases import Phase
-
-
-def common_weights(optimizer: Any) -> contextlib.AbstractContextManager[None]:
-    """A context in which all replicas have the same weights, with any optimizer."""
-    return optimizer.common_weights() if isinstance(optimizer, LocalSteps) else contextlib.nullcontext()
 
 
 def synchronize(optimizer: Any) -> None:
@@ -84,7 +78,4 @@ def lines(config: ml_collections.ConfigDict, replicas: int) -> list[str]:
         return []
     size = fields.get("group_size", 1)
     workers = f"{replicas // size} groups of {size} replicas" if size > 1 else f"{replicas} replicas"
-    late = ", a round late" if fields.get("delay") else ""
-    return [
-        f"rounds     of {fields['every']} local steps, {workers}, combined by {fields.get('outer', 'average')}{late}"
-    ]
+    return [f"rounds     of {fields['every']} local steps, {workers}, combined by {fields.get('outer', 'average')}"]
