@@ -88,7 +88,7 @@ class Face(SavedByName, face.Face, _Optimizer):
         self._place.positions = {self._var_key(each): index for index, each in enumerate(var_list)}
         self.named_state.add_layers(paths, self._place.build(var_list, paths, may_decay, self._new_state))
         if self.use_ema:
-            self.named_state.add_others("average", paths, self._model_variables_moving_average)
+            self.named_state.add_averages(paths, self._model_variables_moving_average)
             for layer, average in zip(self._place.layers, self._model_variables_moving_average):
                 layer.average = average
         self._built = True

@@ -148,18 +148,3 @@ def test_a_scale_is_its_gradient_and_has_no_state(around):
     assert kernel.numpy()[0] < 1.0
     optimizer.finalize_variable_values([kernel, scale])
     assert scale.numpy() == [0.5]
-
-
-def test_accumulation_overwrites_once_a_step_as_keras_own_does():
-    histories = []
-    for optimizer in (
-        keras3.LAMB(accumulation_steps=2),
-        keras.optimizers.Adam(gradient_accumulation_steps=2),
-    ):
-        kernel, scale = kernel_and_scale()
-        history = []
-        for value in (3.0, 0.5, 0.25, 0.75):
-            optimizer.apply_gradients([(tf.constant([0.1, 0.2]), kernel), (tf.constant([value]), scale)])
-            history.append(float(scale.numpy()[0]))
-        histories.append(history)
-    assert histories[0] == histories[1] == [1.0, 3.0, 3.0, 0.75]

@@ -140,10 +140,10 @@ class NamedState(tf.Module):
         for name, variable in layers.items():
             setattr(self, name, variable)
 
-    def add_others(self, kind: str, paths: Sequence[str], variables: Sequence[tf.Variable]) -> None:
-        """Adds a variable for each path that no rule has, such as the moving average of a layer's weights."""
-        for name, variable in zip(canonical(paths), variables):
-            setattr(self, f"{kind}/{name}", variable)
+    def add_averages(self, paths: Sequence[str], averages: Sequence[tf.Variable]) -> None:
+        """Adds the moving average of each layer's weights."""
+        for name, variable in zip(canonical(paths), averages):
+            setattr(self, f"average/{name}", variable)
 
 
 class _Layout(tf.train.experimental.PythonState):

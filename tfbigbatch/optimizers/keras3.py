@@ -43,8 +43,6 @@ class _Face(face.Face, _Optimizer):
 
     def construct(self, learning_rate: Any, name: str | None, **of_keras: Any) -> None:
         keras.optimizers.Optimizer.__init__(self, learning_rate, name=name, weight_decay=None, **of_keras)
-        # Of variables that a step overwrites with their gradients, by their keys, where it accumulates.
-        self._largest: dict[Any, Any] = {}
 
     @property
     def is_built(self) -> bool:
@@ -55,24 +53,20 @@ class _Face(face.Face, _Optimizer):
         if self.built:
             return
         super().build(variables)
-        overwritten = [each for each in variables if self._overwrite_variable_with_gradient(each)]
+        # Not float8's scales, which Keras overwrites with their gradients.
         trained = [each for each in variables if not self._overwrite_variable_with_gradient(each)]
         paths = [getattr(each, "path", each.name.split(":")[0]) for each in trained]
         tensors = [tensor_variable(each) for each in trained]
         may_decay = [self._use_weight_decay(each) for each in trained]
         self._place.positions = {self._var_key(each): index for index, each in enumerate(trained)}
         state = self._place.build(tensors, paths, may_decay, self._new_state)
-        averages, largest = [], []
-        if self.use_ema:
-            averages = [tensor_variable(each) for each in self._model_variables_moving_average if each is not None]
-            for layer, average in zip(self._place.layers, averages):
-                layer.average = average
-        if self.accumulates:
-            largest = [self._new_state(tensor_variable(each), "largest", each.shape) for each in overwritten]
-            self._largest = dict(zip(map(self._var_key, overwritten), largest))
-        self._keep(paths, state, average=(paths, averages), largest=([each.path for each in overwritten], largest))
+        averages = self._model_variables_moving_average if self.use_ema else []
+        averages = [tensor_variable(each) for each in averages if each is not None]
+        for layer, average in zip(self._place.layers, averages):
+            layer.average = average
+        self._keep(paths, state, averages)
 
-    def _keep(self, paths: Sequence[str], state: Any, **others: tuple[Sequence[str], Sequence[Any]]) -> None:
+    def _keep(self, paths: Sequence[str], state: Any, averages: Sequence[Any]) -> None:
         """Takes the state for checkpoints of TensorFlow: none here."""
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
@@ -85,28 +79,6 @@ class _Face(face.Face, _Optimizer):
         # As in Keras 3, the averages begin with the weights after the first step.
         momentum = keras.ops.cast(iterations != 0, "float32") * self.ema_momentum if self.use_ema else None
         return self.now(iterations, self._get_current_learning_rate(), momentum)
-
-    def _overwrite_variables_directly_with_gradients(
-        self, grads: Sequence[Any], vars: Sequence[Any]
-    ) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Keras' own part of `apply`: variables that a step overwrites with their gradients, such as float8's scales.
-
-        With accumulation they take the largest of the micro-batches' at the last, as Keras' own accumulation does.
-        """
-        if not self._largest:
-            return super()._overwrite_variables_directly_with_gradients(grads, vars)
-        tensor = keras.ops.convert_to_tensor
-        is_last = tensor(self.micro_steps) + 1 >= self.micro_batches(tensor(self._iterations))
-        kept = []
-        for gradient, variable in zip(grads, vars):
-            if not self._overwrite_variable_with_gradient(variable):
-                kept.append((gradient, variable))
-                continue
-            largest = self._largest[self._var_key(variable)]
-            value = keras.ops.maximum(keras.ops.cast(gradient, largest.dtype), tensor(largest))
-            variable.assign(keras.ops.where(is_last, keras.ops.cast(value, variable.dtype), tensor(variable)))
-            largest.assign(keras.ops.where(is_last, keras.ops.zeros_like(value), value))
-        return [gradient for gradient, _ in kept], [variable for _, variable in kept]
 
 
 if TYPE_CHECKING or keras.config.backend() == "tensorflow":
@@ -126,10 +98,9 @@ if TYPE_CHECKING or keras.config.backend() == "tensorflow":
             self._place = OnReplicas(self, self.micro_steps, tensor_variable(self._iterations))
             self.named_state = NamedState(type(self).__name__, iterations=tensor_variable(self._iterations), **named)
 
-        def _keep(self, paths: Sequence[str], state: Any, **others: tuple[Sequence[str], Sequence[Any]]) -> None:
+        def _keep(self, paths: Sequence[str], state: Any, averages: Sequence[Any]) -> None:
             self.named_state.add_layers(paths, state)
-            for kind, named in others.items():
-                self.named_state.add_others(kind, *named)
+            self.named_state.add_averages(paths, averages)
 
         def _new_state(
             self, variable: tf.Variable, name: str, shape: Sequence[int], device: str | None = None
