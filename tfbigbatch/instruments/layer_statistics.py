@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.instrument import Instrument, layer_rows
-from tfbigbatch.instruments.probe.gradients import ProbeGradients
-from tfbigbatch.instruments.probe.micro_batches import micro_batches_of
 from tfbigbatch.instruments.probe.model import tensor_variable
 from tfbigbatch.instruments.spectrum import update_spectrum
 from tfbigbatch.instruments.step_gradients import StepGradients
@@ -22,7 +19,7 @@ class LayerStatistics(Instrument):
 
     - weight_norm: |w| before the step.
     - update_norm: |change of w|, and update_to_weight, its ratio to |w| (absent if |w| is 0).
-    - gradient_norm, with a source of gradients: of the probe, or of the step's own gradient before clipping.
+    - gradient_norm, with `step_gradients`: of the step's own gradient before clipping.
     - trust_ratio, of a LARS, LAMB or Muon with `layer_statistics=True`; 1 for excluded variables.
     - update_stable_rank and update_effective_rank, with `spectrum`, of variables with two axes or more: in how many
       directions the change is; see `instruments.update_spectrum`.
@@ -32,22 +29,17 @@ class LayerStatistics(Instrument):
 
     Args:
       when: steps between measurements, or a list of steps.
-      probe: None, or examples for the gradients' norms: a tuple (x, y) or (x, y, weight) of arrays, or
-        an iterable of equal micro-batches (see `instruments.probe`). A forward and a backward pass at
-        each measurement.
-      micro_batches: number of parts that a tuple is cut into.
-      step_gradients: None, or StepGradients, which need no further pass.
+      step_gradients: None, or StepGradients.
       histograms: whether to write histograms of each variable's values and their change.
       spectrum: whether to measure the ranks of the changes: in NumPy, the eigenvalues of the Gram matrix of each short
         side.
-      training: whether the probe runs in training mode; None: only if the model has batch normalisation.
       log: None, a folder for TensorBoard, or an object with the methods of `EventLog`.
 
     Attributes:
       history: list of dictionaries: step, and 'KIND/PATH OF THE VARIABLE' to float.
 
     Raises:
-      ValueError: an argument is out of range, or both sources of gradients are given.
+      ValueError: `when` is no such number or list.
     """
 
     group = "layers"
@@ -56,23 +48,15 @@ class LayerStatistics(Instrument):
         self,
         *,
         when: int | Sequence[int] = 100,
-        probe: Any = None,
-        micro_batches: int = 8,
         step_gradients: StepGradients | None = None,
         histograms: bool = False,
         spectrum: bool = False,
-        training: bool | None = None,
         log: Any = None,
     ) -> None:
         super().__init__(when=when, log=log)
-        if probe is not None and step_gradients is not None:
-            raise InputError("LayerStatistics: expected one source of gradients at most, probe or step_gradients.")
-        self._probe = None if probe is None else micro_batches_of(probe, micro_batches)
         self._step_gradients = step_gradients
         self._histograms = histograms
         self._spectrum = spectrum
-        self._training = training
-        self._gradients: ProbeGradients | None = None
         # (step, the weights after it), from shortly before a measurement.
         self._before: tuple[int, list[tf.Tensor]] | None = None
         self._norms = tf.function(_norms)
@@ -108,9 +92,8 @@ class LayerStatistics(Instrument):
         weight_norms = weight_norms.numpy().tolist()
         update_norms = [norm / (step - first) for norm in update_norms.numpy().tolist()]
         kinds = {"weight_norm": weight_norms, "update_norm": update_norms}
-        gradient_norms = self._gradient_norms()
-        if gradient_norms is not None:
-            kinds["gradient_norm"] = gradient_norms
+        if self._step_gradients is not None:
+            kinds["gradient_norm"] = self._step_gradients.layer_norms()
         seen = {f"{kind}/{path}": norm for kind, norms in kinds.items() for path, norm in zip(paths, norms)}
         for path, weight, update in zip(paths, weight_norms, update_norms):
             if weight > 0.0:
@@ -125,15 +108,6 @@ class LayerStatistics(Instrument):
                 histograms[f"weights/{path}"] = tf.convert_to_tensor(variable)
                 histograms[f"updates/{path}"] = variable - old
         self._record(step, seen, histograms)
-
-    def _gradient_norms(self) -> list[float] | None:
-        if self._step_gradients is not None:
-            return self._step_gradients.layer_norms()
-        if self._probe is None:
-            return None
-        if self._gradients is None:
-            self._gradients = ProbeGradients(self.model, self._probe, self._training)
-        return self._gradients.layer_norms()
 
 
 def _norms(after: list[tf.Tensor], before: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:

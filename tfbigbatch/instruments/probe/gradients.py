@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import typing
 from typing import Any
 
@@ -37,17 +36,8 @@ class ProbeGradients:
 
     def __call__(self, micro_batches: Any = None) -> Measured:
         """Measures loss and gradient norms."""
-        loss, small, large = self._measured(micro_batches)
-        return Measured(loss, small, sum(large))
-
-    def layer_norms(self, micro_batches: Any = None) -> list[float]:
-        """The norm of the whole probe's gradient for each trainable variable, in their order."""
-        _, _, large = self._measured(micro_batches)
-        return [math.sqrt(square) for square in large]
-
-    def _measured(self, micro_batches: Any) -> tuple[float, float, list[float]]:
         loss, small, large = self._measure(self._micro_batches if micro_batches is None else micro_batches)
-        return loss.numpy().item(), small.numpy().item(), large.numpy().tolist()
+        return Measured(loss.numpy().item(), small.numpy().item(), sum(large.numpy().tolist()))
 
     def _on_one_replica(self, micro_batches: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         def of_one(micro_batch: Any) -> list[tf.Tensor]:
