@@ -34,9 +34,7 @@ def test_scale_shows_the_moments_and_the_weight_decay_where_asked():
     arguments += ["--dataset_size=1000000"]
     outcome = tfbigbatch(*arguments, "--config.schedule.moments=half_life", "--config.schedule.weight_decay=kept")
     assert outcome.returncode == 0, outcome.stderr
-    assert (
-        "beta_2 0.999 -> 0.9841 (half-life of 354,714 examples kept), weight_decay 0.01 -> 0.04 (x4)" in outcome.stdout
-    )
+    assert "beta_2 0.999 -> 0.9841, weight_decay 0.01 -> 0.04" in outcome.stdout
     assert "optimizer at 512: as tuned" in outcome.stdout and "optimizer at 8,192: beta_2 0.999 ->" in outcome.stdout
     assert "optimizer" not in tfbigbatch(*arguments).stdout
     refused = tfbigbatch("scale", "--config=mnist/lstm_small_batch", "--config.schedule.moments=half_life")

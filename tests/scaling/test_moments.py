@@ -5,8 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tfbigbatch.optimizers import registry
 from tfbigbatch.optimizers.declared import Group
@@ -27,21 +25,6 @@ def test_the_power_is_exact_to_a_unit_in_the_last_place(beta, factor):
     assert 0.0 <= found < 1.0
     unit = math.ulp(float(exact)) if exact > decimal.Decimal("1e-300") else 5e-324
     assert abs(decimal.Decimal(found) - exact) <= decimal.Decimal(unit)
-
-
-@pytest.mark.parametrize("beta", NEAR_1)
-def test_the_half_life_is_exact_to_fifteen_digits(beta):
-    exact = 256 * decimal.Decimal("0.5").ln() / decimal.Decimal(beta).ln()
-    assert moments.half_life_examples(beta, 256) == pytest.approx(float(exact), rel=1e-15)
-
-
-@given(beta=st.floats(0.0, JUST_UNDER_1), small=st.integers(1, 10_000), factor=st.integers(1, 512))
-def test_the_half_life_in_examples_is_kept(beta, small, factor):
-    scaled = moments.scaled_beta(beta, factor)
-    if scaled > 1e-300:
-        before, after = moments.half_life_examples(beta, small), moments.half_life_examples(scaled, small * factor)
-        # One unit in the last place of beta' is as much of the half-life as the distance from 1 allows.
-        assert after == pytest.approx(before, rel=1e-15 + 4e-16 / min(1 - scaled, -math.log(scaled)))
 
 
 @pytest.mark.parametrize("k", [2, 16, 64])

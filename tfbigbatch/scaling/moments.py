@@ -42,17 +42,6 @@ def scaled_beta(beta: float, factor: float) -> float:
     return min(beta**factor, math.nextafter(1.0, 0.0))
 
 
-def half_life_examples(beta: float, batch_size: int) -> float:
-    """batch_size * ln(1/2) / ln(beta): the examples after which the weight of an old one has halved.
-
-    Args:
-      beta: decay of the average at each step, in [0, 1).
-      batch_size: examples in one step.
-    """
-    # Without memory, beta = 0, the logarithm is infinite and the half-life 0. Near 1 it has all digits.
-    return batch_size * math.log(0.5) / math.log(beta) if beta else 0.0
-
-
 def checked_fields(fields: Any, owner: str) -> dict[str, Any]:
     """A copy of an optimizer's arguments with its moments and weight decay checked; those that are None stay None.
 
@@ -130,42 +119,14 @@ def scaled_fields(
     return _with(fields, scaled)
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any], batch_sizes: tuple[int, int]) -> list[str]:
-    """The differences between two recipes' arguments: 'beta_2 0.999 -> 0.9841 (half-life of 11,084 examples kept)'.
-
-    Args:
-      before, after: arguments by name.
-      batch_sizes: of the two.
-    """
-    found, before, after = [], flat(before), flat(after)
-    for name in (*before, *(name for name in after if name not in before)):
-        old, new = before.get(name), after.get(name)
-        if old == new:
-            continue
-        why = ""
-        if name in _ALL_MOMENTS and old is not None and new is not None:
-            first, second = half_life_examples(old, batch_sizes[0]), half_life_examples(new, batch_sizes[1])
-            if math.isclose(first, second, rel_tol=1e-6):
-                why = f" (half-life of {first:,.0f} examples kept)"
-        elif name == "weight_decay" and old and new is not None:
-            why = f" (x{new / old:.4g})"
-        found.append(f"{name} {shown(name, old)} -> {shown(name, new)}{why}")
-    return found
-
-
-def summary(fields: Mapping[str, Any], batch_size: int) -> str:
-    """An optimizer's arguments as text: 'beta_2 0.999 (half-life of 177,357 examples), weight_decay 0.01'.
-
-    Args:
-      fields: arguments by name.
-      batch_size: examples in one step.
-    """
-    found = []
-    for name, value in flat(fields).items():
-        found.append(f"{name} {shown(name, value)}")
-        if name in _ALL_MOMENTS and value:
-            found[-1] += f" (half-life of {half_life_examples(value, batch_size):,.0f} examples)"
-    return ", ".join(found)
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The differences between two recipes' arguments by name: 'beta_2 0.999 -> 0.9841'."""
+    before, after = flat(before), flat(after)
+    return [
+        f"{name} {shown(name, before.get(name))} -> {shown(name, after.get(name))}"
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    ]
 
 
 def shown(name: str, value: Any) -> str:

@@ -156,7 +156,7 @@ class Recipe:
         return [
             f"x{factor:.4g} batch: learning rate {learning_rate}, "
             f"warm-up {change(self.warmup_epochs, scaled.warmup_epochs)} epochs",
-            *of_moments.changes(self.optimizer, scaled.optimizer, (self.batch_size, scaled.batch_size)),
+            *of_moments.changes(self.optimizer, scaled.optimizer),
         ]
 
     def warmup_steps(self, dataset_size: int) -> int:
@@ -226,5 +226,6 @@ class Recipe:
             lines.append(f"length     {self.epochs:.4g} epochs = {total:,} steps")
         lines.append(f"decay      {self._decay()[0]}")
         if self.optimizer:
-            lines.append(f"optimizer  {of_moments.summary(self.optimizer, self.batch_size)}")
+            fields = of_moments.flat(self.optimizer)
+            lines.append(f"optimizer  {', '.join(f'{name} {of_moments.shown(name, fields[name])}' for name in fields)}")
         return lines
