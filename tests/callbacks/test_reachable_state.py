@@ -52,7 +52,7 @@ def regression(keras, *layers):
 
 
 def adversaries(keras):
-    """A model with two networks, and for each an optimizer that its first step builds."""
+    """A model with two networks, and for each an optimizer."""
 
     class Adversaries(keras.Model):
         def __init__(self):
@@ -83,13 +83,19 @@ def adversaries(keras):
 
 @first
 def test_optimizers_as_attributes_and_in_lists_continue(keras_version, tmp_path):
-    def make(keras):
+    def make(keras, is_built=True):
         model = adversaries(keras)
         model.compile(keras.optimizers.Adam(0.05), [OPTIMIZERS[keras_version].LAMB(0.05)])
+        if is_built:
+            model.rule.build(model.first.trainable_variables)
+            model.others[0].build(model.second.trainable_variables)
         made.append(model)
         return model, [], []
 
     made = []
+    with pytest.raises(ValueError, match=r"this state is not saved: model.*The first step made it: .*build\(\)"):
+        fit(keras_version, tmp_path / "unbuilt", lambda keras: make(keras, is_built=False), also=[])
+    made.clear()
     assert_continues(keras_version, make, tmp_path, also=[])
     for one, other in zip(*([*each.rule.variables, *each.others[0].variables] for each in made), strict=True):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))

@@ -60,6 +60,7 @@ class ExactResume(Callback):
     # Of one call of `fit`.
     _data: fit_data.FitData
     _fit: Fit
+    _state: TrainingState
 
     def __init__(
         self,
@@ -153,7 +154,6 @@ class ExactResume(Callback):
             return
         while callbacks.index(self) < len(callbacks) - 1:
             callbacks.remove(self)
-        self._state: TrainingState | None = None
         self._has_begun = self._is_checked = False
         try:
             self._check_fit()
@@ -179,11 +179,10 @@ class ExactResume(Callback):
             tensors = self._data.stream.at(self._position())
             with self.model.distribute_strategy.scope():
                 self._fit.build(tf.nest.pack_sequence_as(self._data.element_spec, tensors))
-        state = self._current_state()
+        self._state = self._state_now()
         if not self._found:
             return
-        state.build_optimizers(self._found["optimizers"])
-        self._refuse_others("model, or has other state", self._found["layout"], self._current_state().layout)
+        self._refuse_others("model, or has other state", self._found["layout"], self._state.layout)
         self._restore()
         epochs = self.params.get("epochs") or 0
         is_done = epochs <= max(self._epoch, self._found["done"])
@@ -211,7 +210,7 @@ class ExactResume(Callback):
             # The other callbacks began this epoch before the save, and have now begun it again.
             self._restore()
         if self._step:
-            if not self._current_state().restore_metrics(self._folder()):
+            if not self._state.restore_metrics(self._folder()):
                 self._warn("the metrics of the epoch that was interrupted are not those of the model: they begin again")
             self._fit.shift(self._step, self._data.stream.steps_per_epoch)
 
@@ -244,24 +243,22 @@ class ExactResume(Callback):
             # The last state need not be a snapshot.
             self._snapshots.note(done=max(self.params.get("epochs") or 0, self._found.get("done", 0)))
             self._snapshots.release()
-        self._state = None
+        del self._state
 
     # ---- State ------------------------------------------------------------------------------------
 
-    def _current_state(self) -> TrainingState:
-        """The state of what the model and the callbacks hold by now, such as an optimizer that was built."""
-        if self._state is None or not self._state.is_current():
-            others = [each for each in self._fit.hooks.callbacks if each is not self]
-            names = canonical([f"callbacks.{type(each).__name__}" for each in others])
-            roots = {name: (each, True) for name, each in zip(names, others)}
-            roots["also"] = (self._also, True)
-            roots.update({name: (each, False) for name, each in self._fit.roots().items()})
-            self._state = TrainingState(self.model, roots=roots, left_out=self)
-        return self._state
+    def _state_now(self) -> TrainingState:
+        """The state of what the model and the callbacks hold."""
+        others = [each for each in self._fit.hooks.callbacks if each is not self]
+        names = canonical([f"callbacks.{type(each).__name__}" for each in others])
+        roots = {name: (each, True) for name, each in zip(names, others)}
+        roots["also"] = (self._also, True)
+        roots.update({name: (each, False) for name, each in self._fit.roots().items()})
+        return TrainingState(self.model, roots=roots, left_out=self)
 
     def _save(self, *, is_in_epoch: bool = False) -> None:
         """Saves; `is_in_epoch` says that the callbacks have begun the epoch."""
-        state, position = self._current_state(), self._position()
+        state, position = self._state, self._position()
         if not state.is_finite():
             self._warn(f"a weight is not finite at step {position:,}, which is not saved")
             return
@@ -274,7 +271,6 @@ class ExactResume(Callback):
             "done": (self.params.get("epochs") or 0) if self.model.stop_training else 0,
             "history": self._history(),
             "layout": state.layout,
-            "optimizers": state.built_for,
             "callbacks": [{"class": type(other).__name__, "counters": counters(other)} for other in self._others],
         }
         # All workers take part in a save; only the chief's files are kept.
@@ -285,7 +281,7 @@ class ExactResume(Callback):
             save_arrays(os.path.join(folder, _ARRAYS), self._others)
 
     def _restore(self) -> None:
-        self._current_state().restore(self._folder())
+        self._state.restore(self._folder())
         kept, classes = self._found["callbacks"], [type(other).__name__ for other in self._others]
         if [each["class"] for each in kept] != classes:
             there = ", ".join(each["class"] for each in kept) or "none"
@@ -373,8 +369,7 @@ class ExactResume(Callback):
     def _check_that_all_is_saved(self) -> None:
         """After the first step: TensorFlow knows what it changed, and the objects hold what it made."""
         self._is_checked = True
-        before = self._state or self._current_state()
-        sentences = training_step.unsaved(self.model, before, self._current_state())
+        sentences = training_step.unsaved(self.model, self._state)
         if sentences:
             if not self._found and self._is_chief():
                 # So that the mended program begins anew.

@@ -34,8 +34,6 @@ class TrainingState:
     Attributes:
       layout: [shape, dtype] by name of the model's variables, and then of those that neither the model nor an
         optimizer lists, which have paths as names.
-      built_for: of each optimizer beside the model's own the names of the variables that it trains; None before it is
-        built.
 
     Raises:
       ValueError: a layer draws random numbers from operations whose state cannot be saved.
@@ -52,7 +50,6 @@ class TrainingState:
         named = self._named()
         self._found = found = self._search()
         everything = {**found.variables, **found.of_optimizers}
-        self._paths = {handles(each)[0]: path for path, each in everything.items()}
         parts, self._hooks = _saved_by_themselves(found.optimizers)
         covered = _covered(parts)
         free = {path: each for path, each in everything.items() if handles(each)[0] not in covered}
@@ -76,7 +73,6 @@ class TrainingState:
         self.layout = {
             path: [each.shape.as_list(), each.dtype.name] for path, each in found.variables.items() if path in free
         }
-        self.built_for = self._optimizers(found)
 
     def _named(self) -> dict[str, tf.Variable]:
         """The model's variables by names that the same model has in every process."""
@@ -90,41 +86,13 @@ class TrainingState:
         roots = {"model": (self._model, bool(self._model.run_eagerly)), **self._roots}
         return found_from(roots, left_out=[self._left_out, *self._metric_variables()], named=self._named())
 
-    def _optimizers(self, found: Found) -> dict[str, list[str] | None]:
-        """The optimizers of `built_for`."""
-        variables = [*found.variables.values(), *found.of_optimizers.values()]
-        return {
-            path: [self._paths.get(handles(variable)[0], "") for variable in _trained_by(each, variables)]
-            if _is_built(each)
-            else None
-            for path, each in found.optimizers.items()
-            if each is not self._model.optimizer
-        }
-
-    def build_optimizers(self, built_for: Mapping[str, list[str] | None]) -> None:
-        """Builds the optimizers that had been built where a snapshot was saved, for the same variables.
-
-        Raises:
-          ValueError: one of them is not here, or a variable that it trained.
-        """
-        for path, trained in built_for.items():
-            optimizer = self._found.optimizers.get(path)
-            missing = [each for each in trained or () if each not in self._found.variables]
-            if optimizer is None or missing:
-                raise InputError(
-                    f"ExactResume: the snapshot has the state of {path}, and here is no {(missing or [path])[0]}. Make "
-                    "the model and the callbacks as the training did that wrote it, and build what is built by its "
-                    "first call before fit."
-                )
-            if trained and not _is_built(optimizer):
-                with self._strategy.scope():
-                    optimizer.build([self._found.variables[each] for each in trained])
-
-    def is_current(self) -> bool:
-        """True if the objects hold the same as when this was made."""
-        found, before = self._search(), self._found
-        names = [(each.variables.keys(), each.of_optimizers.keys()) for each in (found, before)]
-        return names[0] == names[1] and self._optimizers(found) == self.built_for
+    def made_since(self) -> dict[str, tf.Variable]:
+        """The variables that the objects hold by now and did not when this was made, by the paths to them."""
+        before, now = (
+            {handles(each)[0]: (path, each) for path, each in {**found.variables, **found.of_optimizers}.items()}
+            for found in (self._found, self._search())
+        )
+        return dict(now[handle] for handle in now.keys() - before.keys())
 
     def holds(self, handle: int) -> bool:
         """True if a variable is saved, by a number of `reachable.handles`."""
@@ -239,16 +207,6 @@ def _saved_by_themselves(optimizers: Mapping[str, Any]) -> tuple[dict[str, Any],
                 parts[path + ".inner_optimizer" * depth] = {"optimizer": each, **more.get("more", {})}
                 hooks.append(more)
     return parts, hooks
-
-
-def _trained_by(optimizer: Any, variables: Sequence[tf.Variable]) -> list[tf.Variable]:
-    """The variables that an optimizer was built for, in its order."""
-    *_, inner = _inwards(optimizer)
-    if hasattr(inner, "_trainable_variables"):
-        return [_tensor(each) for each in inner._trainable_variables]
-    places = getattr(inner, "_index_dict", {})
-    known = [each for each in variables if inner._var_key(each) in places]
-    return sorted(known, key=lambda each: places[inner._var_key(each)])
 
 
 def _covered(parts: Mapping[str, Any]) -> set[int]:

@@ -16,16 +16,18 @@ from tfbigbatch.callbacks.training_state import TrainingState
 _RANDOM = {"TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial"}
 
 
-def unsaved(model: Any, before: TrainingState, after: TrainingState) -> list[str]:
+def unsaved(model: Any, state: TrainingState) -> list[str]:
     """Sentences on what the first step has changed and no snapshot of a `fit` holds, with what to do about each.
 
     Args:
-      before, after: the state as it was found before the step and after it.
+      state: as it was found before the step.
     """
+    made = state.made_since()
+    known = {handle for each in made.values() for handle in handles(each)}
     lost = [
         f"{each.name} ({each.dtype.name} {each.shape})"
         for handle, each in _changed_variables(model).items()
-        if not after.holds(handle)
+        if handle not in known and not state.holds(handle)
     ]
     kinds = (
         (
@@ -34,8 +36,8 @@ def unsaved(model: Any, before: TrainingState, after: TrainingState) -> list[str
             "ExactResume(..., also=[...]).",
         ),
         (
-            sorted(after.layout.keys() - before.layout.keys()),
-            "The first step made it: make it before fit, by a call of the layer or model.",
+            sorted(made),
+            "The first step made it: make it before fit, by a call of the layer or model, or the optimizer's build().",
         ),
         (
             _random_operations(model),
