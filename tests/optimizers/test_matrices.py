@@ -98,9 +98,8 @@ def test_gates_groups_and_channels_by_pattern():
     assert with_treatment("gru", "gates") == [(3, 4, 6), (3, 6, 6)]
     assert with_treatment("convolutional lstm", "gates") == [(4, 36, 6), (4, 54, 6)]
     assert with_treatment("grouped", "groups:2") == [(2, 18, 4)]
-    assert with_treatment("depthwise", "depthwise") == [(4, 9, 2)]
+    assert with_treatment("depthwise", "in:0,1 out:3") == [(4, 9, 2)]
     assert with_treatment("one output", "matrix") == [(1, 4, 1)]
-    assert with_treatment("conv2d", "rows:1") == [(1, 3, 40)]
     assert with_treatment("dense", "vector") == []
 
 

@@ -152,7 +152,7 @@ def test_treatments_by_pattern():
         ((3, 4, 2), "heads", [np.s_[:, head] for head in range(4)]),
         ((2, 1, 3, 6), "matrix", [np.s_[:]]),
         ((2, 1, 3, 6), "groups:3", [np.s_[..., start : start + 2] for start in (0, 2, 4)]),
-        ((2, 2, 5, 3), "depthwise", [np.s_[:, :, channel] for channel in range(5)]),
+        ((2, 2, 5, 3), "in:0,1 out:3", [np.s_[:, :, channel] for channel in range(5)]),
     ],
     ids=["three axes", "heads", "convolution", "groups", "depthwise"],
 )
@@ -216,7 +216,7 @@ def test_treatments_are_checked_when_the_variables_are_known():
 def test_a_long_matrix_warns_when_the_variables_are_known():
     ours = variables("keras3", {"query_kernel": np.ones((2, 80, 4))})
     with pytest.warns(UserWarning, match="reads .*query_kernel' of shape .* as 1 x .160, 4.: one side"):
-        keras3.Muon(treatments=[("query", "rows:2")]).build(ours)
+        keras3.Muon().build(ours)
     for name in ("Muon", "Shampoo"):
         optimizer = getattr(keras3, name)(treatments=[("query", "in:1 out:0,2")])
         with warnings.catch_warnings():

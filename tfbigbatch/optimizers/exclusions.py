@@ -72,16 +72,6 @@ def warn_of_idle(
             continue
         warnings.warn(
             f"{name}: {pattern!r} matches none of the {len(paths)} variables, so it {effect} nothing. "
-            f"Paths it could have meant: {', '.join(_likely(pattern, paths))}.",
+            f"Paths it could have meant: {', '.join(difflib.get_close_matches(pattern, paths, 5, 0.0))}.",
             stacklevel=2,
         )
-
-
-def _likely(pattern: str, paths: Sequence[str], count: int = 5) -> list[str]:
-    """The paths most like a pattern: by their whole, and by any part between slashes."""
-
-    def likeness(path: str) -> float:
-        parts = [path, *path.split("/")]
-        return max(difflib.SequenceMatcher(None, pattern.lower(), part.lower()).ratio() for part in parts)
-
-    return sorted(paths, key=likeness, reverse=True)[:count]

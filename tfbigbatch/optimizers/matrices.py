@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 # Pairs (regular expression, treatment): the first pattern that is found in a variable's path applies.
 Treatments = Sequence[tuple[str, str]]
 
-TREATMENTS = ("matrix", "vector", "gates", "heads", "depthwise")
+TREATMENTS = ("matrix", "vector", "gates", "heads")
 # The axes of the rows and of the columns; all others are matrices of their own.
 _AXES = re.compile(r"in:(\d+(?:,\d+)*) out:(\d+(?:,\d+)*)")
 
@@ -148,7 +148,7 @@ def warn_of_long(paths: Sequence[str], shapes: Sequence[Shape], treatments: Trea
 
 
 def _is_of_unknown_order(path: str, shape: Shape, asked: str | None) -> bool:
-    is_told = asked is not None and not re.match("heads|groups|rows", asked)
+    is_told = asked is not None and not re.match("heads|groups", asked)
     is_window = len(shape) > 3 and math.prod(shape[:-2]) <= _LARGEST_WINDOW
     # With one axis alone it is a vector in any order; with two it is a matrix.
     is_kernel = len(shape) > 2 and len([size for size in shape if size > 1]) > 1
@@ -195,7 +195,7 @@ def _axes_of(treatment: str) -> tuple[Shape, Shape] | None:
 def _is_treatment(treatment: str) -> bool:
     if axes := _axes_of(treatment):
         return len({*axes[0], *axes[1]}) == len(axes[0]) + len(axes[1])
-    return treatment in TREATMENTS or bool(re.fullmatch(r"(groups|rows):[1-9]\d*", treatment))
+    return treatment in TREATMENTS or bool(re.fullmatch(r"groups:[1-9]\d*", treatment))
 
 
 def check_treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str], ...]:
@@ -213,9 +213,8 @@ def check_treatments(label: str, name: str, value: Any) -> tuple[tuple[str, str]
         if not _is_treatment(str(treatment)):
             raise InputError(
                 f"{label}: {name}: the treatment {treatment!r} of {pattern!r} is unknown; expected "
-                f"{', '.join(map(repr, TREATMENTS))}, 'groups:N' (of outputs), 'rows:N' (axes in the rows) or "
-                "'in:AXES out:AXES' (axes of the rows and of the columns, each once, as 'in:1 out:0,2'). "
-                f"{nearest(str(treatment), TREATMENTS)}"
+                f"{', '.join(map(repr, TREATMENTS))}, 'groups:N' (of outputs) or 'in:AXES out:AXES' (axes of the rows "
+                f"and of the columns, each once, as 'in:1 out:0,2'). {nearest(str(treatment), TREATMENTS)}"
             )
         checked.append((pattern, treatment))
     return tuple(checked)
@@ -265,9 +264,6 @@ def _view(path: str, shape: Shape, treatment: str, gates: int) -> MatrixView:
     if axes := _axes_of(treatment):
         rows, columns = axes
         fits, expected = max(*rows, *columns) < rank, f"axes from 0 to {rank - 1}"
-    elif name == "rows":
-        rows, columns = range(int(number)), range(int(number), rank)
-        fits, expected = int(number) < rank, f"a kernel of more than {number} axes"
     elif name in ("gates", "groups"):
         # A matrix for each of equal ranges of the last axis.
         ranges = int(number) if number else max(1, gates)
@@ -278,9 +274,6 @@ def _view(path: str, shape: Shape, treatment: str, gates: int) -> MatrixView:
     elif name == "heads":
         rows = [1] if re.search(_HEADS_FIRST, end) else [0]
         fits, expected = rank == 3, "a kernel [in, heads, size] or [heads, size, out]"
-    elif name == "depthwise":
-        rows = range(rank - 2)
-        fits, expected = rank > 2, "a depthwise kernel [h, w, in, multiplier]"
     elif rank > 2 and re.search(_TRANSPOSED, end):
         rows, columns = [rank - 1], range(rank - 1)
     elif rank == 3 and re.search(_HEADS_LAST, end):
@@ -288,7 +281,7 @@ def _view(path: str, shape: Shape, treatment: str, gates: int) -> MatrixView:
     if not fits:
         raise InputError(
             f"treatments: the treatment {treatment!r} does not fit {path!r} of shape {shape}; expected {expected}. "
-            "Narrow the pattern, or choose 'matrix', 'vector', 'groups:N', 'rows:N' or 'in:AXES out:AXES', which are "
+            "Narrow the pattern, or choose 'matrix', 'vector', 'groups:N' or 'in:AXES out:AXES', which are "
             "for any kernel."
         )
     return MatrixView(shape, parts, tuple(rows), tuple(columns))

@@ -72,10 +72,10 @@ class Muon(MatrixRule):
     treatments: Any = hyper(
         matrices.check_treatments,
         "pairs (regular expression, treatment), searched in the variables' paths, or a dictionary: what differs from "
-        "the defaults. Treatments: 'matrix', 'vector', 'gates', 'heads', 'depthwise', 'groups:N', 'rows:N', 'in:AXES "
-        "out:AXES'. A pattern that matches nothing warns when the variables are known, and so does a kernel of several "
-        "axes that is read as a matrix with one side over 32 times the other. `optimizers.einsum_treatments(model)` "
-        "gives those of EinsumDense layers.",
+        "the defaults. Treatments: 'matrix', 'vector', 'gates', 'heads', 'groups:N', 'in:AXES out:AXES'. A pattern "
+        "that matches nothing warns when the variables are known, and so does a kernel of several axes that is read as "
+        "a matrix with one side over 32 times the other. `optimizers.einsum_treatments(model)` gives those of "
+        "EinsumDense layers.",
         default=(),
         of_state=True,
     )
