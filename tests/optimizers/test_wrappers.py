@@ -21,7 +21,7 @@ from tfbigbatch.optimizers import keras3
 WRAPPERS = {
     "Adasum of gradients": ("Adasum", {"combine": "gradients"}),
     "Adasum of updates": ("Adasum", {"combine": "updates"}),
-    "LocalSteps": ("LocalSteps", {"every": 2, "outer": "nesterov"}),
+    "LocalSteps": ("LocalSteps", {"every": 2}),
 }
 each_wrapper = pytest.mark.parametrize("wrapper", WRAPPERS)
 
@@ -136,10 +136,11 @@ def test_a_checkpoint_without_the_state_of_all_replicas_is_told_and_refused(wrap
 @pytest.mark.parametrize("wrapper", ["Adasum of updates", "LocalSteps"])
 def test_serialisation_and_files_go_round(wrapper, tmp_path):
     schedule = keras.optimizers.schedules.CosineDecay(0.1, 10)
-    rule = wrapped(wrapper, keras3.LAMB(learning_rate=schedule), group_size=2)
+    options = {"outer": "nesterov"} if wrapper == "LocalSteps" else {}
+    rule = wrapped(wrapper, keras3.LAMB(learning_rate=schedule), group_size=2, **options)
     again = keras.optimizers.deserialize(keras.optimizers.serialize(rule))
     assert again.get_config() == rule.get_config() and type(again) is type(rule)
-    model = fitted("keras3", lambda: wrapped(wrapper), steps=3, run_eagerly=True)
+    model = fitted("keras3", lambda: wrapped(wrapper, **options), steps=3, run_eagerly=True)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert type(loaded.optimizer) is type(rule)

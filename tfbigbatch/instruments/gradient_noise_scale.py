@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -36,13 +35,11 @@ class GradientNoiseScale(Instrument):
       step_gradients: None, or StepGradients.
       when: steps between measurements, or a list of steps.
       smoothing: EMA decay applied at each measurement, in [0, 1).
-      confidence: of the interval, in (0, 1); see `NoiseAverage`.
-      training: whether the probe runs in training mode; None: only if the model has batch normalisation.
       log: None, a folder for TensorBoard, or an object with the methods of `EventLog`.
 
     Attributes:
-      history: list of dictionaries: step, squared_norm, trace, critical_batch_size, low and high (ends of the interval,
-        NaN at the first measurement; high may be infinite).
+      history: list of dictionaries: step, squared_norm, trace, critical_batch_size, low and high (ends of the 95%
+        interval, NaN at the first measurement; high may be infinite).
       average: NoiseAverage; put it in the run's checkpoint to resume it.
 
     Raises:
@@ -60,22 +57,18 @@ class GradientNoiseScale(Instrument):
         step_gradients: StepGradients | None = None,
         when: int | Sequence[int] = 50,
         smoothing: float = 0.9,
-        confidence: float = 0.95,
-        training: bool | None = None,
         log: Any = None,
     ) -> None:
         super().__init__(when=when, log=log)
         if (probe is None) == (step_gradients is None):
             raise InputError("GradientNoiseScale: expected one source of gradients, probe or step_gradients.")
-        number = functools.partial(arguments.number, owner="GradientNoiseScale")
-        smoothing = number("smoothing", smoothing, least=0, below=1)
-        confidence = number("confidence", confidence, above=0, below=1)
-        self.average = noise.NoiseAverage(smoothing, confidence)
+        self.average = noise.NoiseAverage(
+            arguments.number("smoothing", smoothing, least=0, below=1, owner="GradientNoiseScale")
+        )
         self._count = micro_batches
         self._fresh = probe if callable(probe) else None
         self._fixed = None if probe is None or self._fresh else micro_batches_of(probe, micro_batches)
         self._step_gradients = step_gradients
-        self._training = training
         self._gradients: ProbeGradients | None = None
 
     def _measure(self, step: int) -> None:
@@ -93,7 +86,7 @@ class GradientNoiseScale(Instrument):
     def _of_probe(self, step: int) -> tuple[float, float]:
         probe = self._fixed if self._fresh is None else micro_batches_of(self._fresh(step), self._count)
         if self._gradients is None:
-            self._gradients = ProbeGradients(self.model, probe, self._training)
+            self._gradients = ProbeGradients(self.model, probe)
         measured = self._gradients(probe)
         count, examples = probe_sizes(probe)
         return noise.unbiased_moments(

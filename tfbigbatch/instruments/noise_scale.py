@@ -13,6 +13,9 @@ import typing
 
 import tensorflow as tf
 
+# The quantile of the normal distribution for an interval of 95%.
+_Z_95 = statistics.NormalDist().inv_cdf(0.975)
+
 
 def unbiased_moments(
     small_squared_norm: float, large_squared_norm: float, *, small_batch: float, large_batch: float
@@ -88,7 +91,7 @@ def ratio_interval(
 
 
 class NoiseEstimate(typing.NamedTuple):
-    """Averages of |G|^2 and tr(Sigma), their ratio in examples, and its confidence interval (NaN if unknown)."""
+    """Averages of |G|^2 and tr(Sigma), their ratio in examples, and its 95% interval (NaN if unknown)."""
 
     squared_norm: float
     trace: float
@@ -100,7 +103,7 @@ class NoiseEstimate(typing.NamedTuple):
 class NoiseAverage(tf.Module):
     """Exponential moving averages of |G|^2 and tr(Sigma), and the ratio of the averages.
 
-    The interval is Fieller's for the ratio of two weighted means, with the covariance
+    The interval of 95% is Fieller's for the ratio of two weighted means, with the covariance
     sum(w^2) / (1 - sum(w^2)) * (weighted covariance of the measurements) and the weights w of the exponential average.
     It assumes independent measurements and normal means: it is too narrow for the first few, and if all measurements
     use the same examples.
@@ -109,13 +112,11 @@ class NoiseAverage(tf.Module):
 
     Args:
       decay: EMA decay in [0, 1); about 2 / (1 - decay) measurements count.
-      confidence: of the interval.
     """
 
-    def __init__(self, decay: float = 0.9, confidence: float = 0.95) -> None:
+    def __init__(self, decay: float = 0.9) -> None:
         super().__init__(name="noise_average")
         self._decay = decay
-        self._z = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
         # The number of measurements; the attribute's name is in checkpoints.
         self.looks = tf.Variable(0, dtype=tf.int64, trainable=False, name="looks")
         # Of |G|^2, tr(Sigma), their squares and product; biased to 0, see `corrected`.
@@ -142,5 +143,5 @@ class NoiseAverage(tf.Module):
             squares = (1.0 - decay) * (1.0 + decay**count) / ((1.0 + decay) * (1.0 - decay**count))
             spread = [squares / (1.0 - squares) * (product - mean) for product, mean in zip(products, means)]
             of_norm, of_both, of_trace = spread
-            low, high = ratio_interval(trace, squared_norm, (of_trace, of_both, of_norm), self._z)
+            low, high = ratio_interval(trace, squared_norm, (of_trace, of_both, of_norm), _Z_95)
         return NoiseEstimate(squared_norm, trace, noise_scale(squared_norm, trace), low, high)

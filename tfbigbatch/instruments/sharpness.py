@@ -37,8 +37,6 @@ class Sharpness(Instrument):
       tolerance: relative error of the eigenvalues at which the iterations stop.
       trace_samples: 2 or more; 0 for no trace.
       radius: of the rise, a norm in weight space; 0 for no rise.
-      training: whether the probe runs in training mode (dropout, batch statistics); None: only if the model has batch
-        normalisation.
       seed: of Lanczos' first vector and the trace's signs, the same at every measurement.
       log: None, a folder for TensorBoard, or an object with the methods of `EventLog`.
 
@@ -64,7 +62,6 @@ class Sharpness(Instrument):
         tolerance: float = 1e-3,
         trace_samples: int = 10,
         radius: float = 0.05,
-        training: bool | None = None,
         seed: int = 0,
         log: Any = None,
     ) -> None:
@@ -80,13 +77,12 @@ class Sharpness(Instrument):
         self._tolerance = tolerance
         self._trace_samples = trace_samples
         self._radius = radius
-        self._training = training
         self._seed = seed
         self._hessian: ProbeHessian | None = None
 
     def _measure(self, step: int) -> None:
         if self._hessian is None:
-            self._hessian = ProbeHessian(self.model, self._probe, self._training)
+            self._hessian = ProbeHessian(self.model, self._probe)
         loss, gradient = self._hessian.gradient()
         norm = float(np.linalg.norm(gradient))
         seen = {"loss": loss, "gradient_norm": norm}

@@ -98,8 +98,6 @@ class DATE(AtSteps):
         `layer_statistics=True`. None: no limit.
       safety: factor of the learning rate at a blow-up, in (0, 1).
       highest_gain: above 1 lets the noise raise the planned peak up to this factor, during the warm-up only; at most 2.
-      training: whether the probe runs in training mode (dropout, batch statistics); None: only if the model has batch
-        normalisation, as its moving averages lag in a warm-up.
       log: None, or a function of (step, dictionary of name to float), called at each measurement in the chief.
       verbose: whether the chief prints the decisions.
 
@@ -126,7 +124,6 @@ class DATE(AtSteps):
         largest_update: float | None = 1.0,
         safety: float = 0.5,
         highest_gain: float = 1.0,
-        training: bool | None = None,
         log: Callable[[int, dict[str, float]], object] | None = None,
         verbose: bool = True,
     ) -> None:
@@ -145,7 +142,6 @@ class DATE(AtSteps):
         self._highest_gain = _number(
             "highest_gain", highest_gain, least=1, most=2, expected="1 (never raise the peak) to 2"
         )
-        self._training = None if training is None else arguments.flag("training", training, owner="DATE")
         if log is not None and not callable(log):
             raise InputError(f"DATE: log={log!r} is not a function of (step, values); expected one, or None.")
         self._log = log
@@ -178,7 +174,7 @@ class DATE(AtSteps):
         else:
             self.state.gain.assign(self._schedule.gain)
         if self._gradients is None:
-            self._gradients = ProbeGradients(self.model, self._probe, self._training)
+            self._gradients = ProbeGradients(self.model, self._probe)
             self._measured_model = self.model
 
     def _next_measurement(self, step: int) -> float:

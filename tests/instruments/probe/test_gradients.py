@@ -42,7 +42,7 @@ def by_hand(weights, x, y):
 def test_linear_regression_by_hand(replicas):
     model = regression("keras3", strategy=mirrored(replicas) if replicas > 1 else None)
     x, y = data()
-    measured = ProbeGradients(model, micro_batches_of((x, y), COUNT), training=False)()
+    measured = ProbeGradients(model, micro_batches_of((x, y), COUNT))()
     np.testing.assert_allclose(measured, by_hand(model.get_weights()[0], x, y), rtol=1e-5)
 
 
@@ -61,19 +61,16 @@ def everything(model):
 
 
 @both_versions
-@pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_a_look_leaves_no_trace(keras_version, training, replicas):
+def test_a_look_leaves_no_trace(keras_version, replicas):
     keras = KERAS[keras_version]
     if keras_version == "tf_keras":
         keras.backend.experimental.enable_tf_random_generator()
     random_layers = (keras.layers.BatchNormalization(), keras.layers.Dropout(0.5))
     model = regression(keras_version, *random_layers, strategy=mirrored(replicas) if replicas > 1 else None)
-    gradients = ProbeGradients(model, micro_batches_of(data(), COUNT), training)
+    gradients = ProbeGradients(model, micro_batches_of(data(), COUNT))
     before = everything(model)
     first, second = gradients(), gradients()
     np.testing.assert_equal(everything(model), before)
     # The generators are where they were: dropout drops the same.
     assert first == second and np.isfinite(first).all()
-    other_mode = ProbeGradients(model, micro_batches_of(data(), COUNT), not training)()
-    assert abs(other_mode.loss - first.loss) > 1e-3

@@ -26,12 +26,11 @@ class ProbeGradients:
     Args:
       model: compiled, and trained for at least one step.
       micro_batches: from `micro_batches_of`; the default probe of a call.
-      training: mode of the forward pass; None: see `ProbeModel`.
     """
 
-    def __init__(self, model: Any, micro_batches: Any, training: bool | None) -> None:
+    def __init__(self, model: Any, micro_batches: Any) -> None:
         self._micro_batches = micro_batches
-        self._model = ProbeModel(model, training)
+        self._model = ProbeModel(model)
         self._measure = self._model.compiled(self._on_one_replica)
 
     def __call__(self, micro_batches: Any = None) -> Measured:

@@ -20,12 +20,11 @@ class ProbeHessian:
     Args:
       model: compiled, and trained for at least one step.
       micro_batches: from `micro_batches_of`.
-      training: mode of the forward pass; None: see `ProbeModel`.
     """
 
-    def __init__(self, model: Any, micro_batches: Any, training: bool | None) -> None:
+    def __init__(self, model: Any, micro_batches: Any) -> None:
         self._micro_batches = micro_batches
-        self._model = ProbeModel(model, training)
+        self._model = ProbeModel(model)
         self._strategy = model.distribute_strategy
         self._loss = self._model.compiled(self._loss_on_one_replica)
         self._gradient = self._model.compiled(self._gradient_on_one_replica)

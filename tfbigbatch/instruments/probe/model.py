@@ -17,18 +17,17 @@ class ProbeModel:
     tensors, and no worker waits for another. Everything that a forward pass changes (statistics of batch
     normalisation, metrics, random generators) is restored exactly.
 
+    The forward pass is in inference mode, unless the model has batch normalisation, whose moving averages lag behind
+    weights that change fast.
+
     Args:
       model: compiled, and trained for at least one step.
-      training: mode of the forward pass. None: inference, unless the model has batch normalisation, whose moving
-        averages lag behind weights that change fast.
     """
 
-    def __init__(self, model: Any, training: bool | None) -> None:
-        if training is None:
-            kinds = (cls.__name__ for layer in model._flatten_layers() for cls in type(layer).__mro__)
-            training = any("BatchNormalization" in kind for kind in kinds)
+    def __init__(self, model: Any) -> None:
+        kinds = (cls.__name__ for layer in model._flatten_layers() for cls in type(layer).__mro__)
+        self._training = any("BatchNormalization" in kind for kind in kinds)
         self._model = model
-        self._training = training
 
     @property
     def variables(self) -> list[tf.Variable]:
