@@ -160,7 +160,7 @@ def test_a_checkpoint_between_micro_batches_goes_on_as_if_never_stopped(tmp_path
     np.testing.assert_equal(other.get_weights(), model.get_weights())
     averages = [each.optimizer._model_variables_moving_average for each in (model, other)]
     np.testing.assert_equal(*([average.numpy() for average in each] for each in averages))
-    with pytest.raises(ValueError, match="not in it: momentum/.*only in it: "):
+    with pytest.raises(ValueError, match="momentum/.*: none there"):
         lars = keras2.LARS()
         tf.train.Checkpoint(optimizer=lars).restore(path)
         lars.build(other.trainable_variables)

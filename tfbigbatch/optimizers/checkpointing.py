@@ -62,10 +62,6 @@ class SavedByName:
             )
 
 
-def _first(items: list[Any]) -> str:
-    return ", ".join(map(str, items[:6])) + (", ..." if len(items) > 6 else "")
-
-
 class ShardedVariable(trackable.Trackable):
     """A state variable that one process of several has, as all of them save and restore it.
 
@@ -162,24 +158,15 @@ class _Layout(tf.train.experimental.PythonState):
         self.check()
 
     def check(self) -> None:
-        if not self.shapes or not self.restored or self.shapes == self.restored:
-            return
-        missing = [name for name in self.shapes if name not in self.restored]
-        unknown = [name for name in self.restored if name not in self.shapes]
-        differing = [
-            f"{name} {self.restored[name]} is here {shape}"
-            for name, shape in self.shapes.items()
-            if self.restored.get(name, shape) != shape
-        ]
-        differences = [
-            f"{label}: {_first(items)}"
-            for label, items in (("not in it", missing), ("only in it", unknown), ("shapes", differing))
-            if items
-        ]
-        raise ValueError(
-            f"The checkpoint holds another state than this {self.optimizer} has. {'; '.join(differences)}. Restore it "
-            "into the model and optimizer that wrote it, or leave the optimizer out: tf.train.Checkpoint(model=model)."
-        )
+        here, there = self.shapes, self.restored
+        names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+        if here and there and names:
+            found = [f"{name}: {there.get(name, 'none')} there, {here.get(name, 'none')} here" for name in names[:6]]
+            raise ValueError(
+                f"The checkpoint holds another state than this {self.optimizer} has. {'; '.join(found)}. Restore it "
+                "into the model and optimizer that wrote it, or leave the optimizer out: "
+                "tf.train.Checkpoint(model=model)."
+            )
 
 
 def canonical(paths: Sequence[str]) -> list[str]:

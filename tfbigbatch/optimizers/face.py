@@ -78,6 +78,9 @@ class Face(Rule):
         Raises:
           ValueError: the optimizer was made without `layer_statistics=True`, or has not been used.
         """
+        if not self.keeps_statistics:
+            label = type(self).__name__
+            raise ValueError(f"{label} keeps no statistics: make it with {label}(..., layer_statistics=True).")
         return self._place.statistics()
 
     def get_config(self) -> dict[str, Any]:

@@ -176,13 +176,6 @@ else:
             label = f"{variable.path.replace('/', '_')}_{name}"
             return self.add_variable(tuple(shape), dtype=_wide(variable), layout=layout, name=label)
 
-        def layer_statistics(self) -> Any:
-            """Refused: see `LAMB` on TensorFlow."""
-            raise InputError(
-                f"{type(self).__name__}.layer_statistics is for Keras' TensorFlow backend, and Keras runs on "
-                f"{keras.config.backend()}."
-            )
-
         def _backend_apply_gradients(self, grads: Sequence[Any], trainable_variables: Sequence[Any]) -> None:
             """The last part of Keras' `apply`: one step of all layers, or one micro-batch."""
             layers, gradients = [self._place.layer(self._var_key(each), each.path) for each in trainable_variables], []

@@ -124,13 +124,10 @@ class OnReplicas(Place):
         """Each layer's statistics of the last step, by path.
 
         Raises:
-          ValueError: the optimizer was made without `layer_statistics=True`, or has not been used.
+          ValueError: the optimizer has not been used.
         """
-        label = type(self.rule).__name__
-        if not self.rule.keeps_statistics:
-            raise ValueError(f"{label} keeps no statistics: make it with {label}(..., layer_statistics=True).")
         if not self.layers:
-            raise ValueError(f"{label} has made no update yet: there are no statistics to read.")
+            raise ValueError(f"{type(self.rule).__name__} has made no update yet: there are no statistics to read.")
         return {layer.path: LayerStatistics(*layer.statistics.numpy().tolist()) for layer in self.layers}
 
     # ---- Replicas -----------------------------------------------------------------------------
