@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tfbigbatch import keras_version
-from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers import adamw, adasum, face, lamb, lars, local_steps, muon, registry, shampoo, wrapper
 from tfbigbatch.optimizers.checkpointing import NamedState, SavedByName
 from tfbigbatch.optimizers.declared import is_schedule
@@ -140,10 +139,6 @@ class Face(SavedByName, face.Face, _Optimizer):
         step(self._place, layers, gradients, now)
         # Counted for a micro-batch too, as Keras 3 does; `Place.when_last` takes that back.
         return self._iterations.assign_add(1)
-
-    def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
-        """Refused: a step is of all layers."""
-        raise InputError(f"{type(self).__name__}.update_step: call apply_gradients with all gradients.")
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "is_legacy_optimizer": False}

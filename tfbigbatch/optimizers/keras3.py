@@ -69,10 +69,6 @@ class _Face(face.Face, _Optimizer):
     def _keep(self, paths: Sequence[str], state: Any, averages: Sequence[Any]) -> None:
         """Takes the state for checkpoints of TensorFlow: none here."""
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Refused: a step is of all layers."""
-        raise InputError(f"{type(self).__name__}.update_step: call apply, or stateless_apply, with all gradients.")
-
     def _now(self) -> Now:
         """The scalars of the next step."""
         iterations = keras.ops.convert_to_tensor(self._iterations)

@@ -173,15 +173,6 @@ class AccumulationSchedule:
             count += ops.cast(step >= start, ops.INTEGER) * (after - before)
         return count
 
-    def micro_batches_before(self, step: int) -> int:
-        """All micro-batches of the optimizer steps before one, counted from 0."""
-        step = arguments.integer("step", step, least=0, owner=type(self).__name__)
-        found, left = 0, step
-        for count, steps in zip(self.micro_batches[:-1], self.steps[:-1]):
-            found += count * min(left, steps)
-            left -= min(left, steps)
-        return found + self.micro_batches[-1] * left
-
     def get_config(self) -> dict[str, Any]:
         return {"micro_batches": list(self.micro_batches), "steps": list(self.steps)}
 

@@ -7,5 +7,5 @@ from __future__ import annotations
 
 from tfbigbatch import lazy_names
 
-__all__ = ["DATE", "RampLog"]
-__getattr__, __dir__ = lazy_names.of(__name__, {"DATE": "date", "RampLog": "ramp_log"})
+__all__ = ["DATE"]
+__getattr__, __dir__ = lazy_names.of(__name__, {"DATE": "date"})
