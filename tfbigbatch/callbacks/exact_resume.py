@@ -53,8 +53,8 @@ class ExactResume(Callback):
 
     Raises:
       ValueError: an argument cannot be used; at the beginning of `fit`: Keras 3 runs on another backend than
-        TensorFlow; the directory is of another training; all snapshots are damaged; a layer or the data has state that
-        cannot be saved; after its first step: the step changes a variable that is not saved.
+        TensorFlow; the directory is of another training; all snapshots are damaged; after its first step: the step
+        changes state that is not saved.
     """
 
     # Of one call of `fit`.

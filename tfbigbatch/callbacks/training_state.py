@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbigbatch.callbacks.generators import layers_without_generator, random_generators
 from tfbigbatch.callbacks.reachable import Found, found_from, handles
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.checkpointing import ShardedVariable, canonical
@@ -34,9 +33,6 @@ class TrainingState:
     Attributes:
       layout: [shape, dtype] by name of the model's variables, and then of those that neither the model nor an
         optimizer lists, which have paths as names.
-
-    Raises:
-      ValueError: a layer draws random numbers from operations whose state cannot be saved.
     """
 
     def __init__(
@@ -162,14 +158,11 @@ def _unread(checkpoint: tf.train.Checkpoint, prefix: str) -> str | None:
 
 def _make_generators(model: Any) -> None:
     """Makes the generators of Keras 2's layers, which come with the first numbers that they draw."""
-    names = layers_without_generator(model)
-    if names:
-        raise InputError(
-            f"ExactResume: the layers {', '.join(names[:5])} draw random numbers from operations whose state no "
-            "checkpoint holds. Call tf_keras.backend.experimental.enable_tf_random_generator() before the model is "
-            "made."
-        )
-    random_generators(model)
+    for module in getattr(model, "submodules", ()):
+        # Private in tf_keras, and the only access to a layer's generator.
+        source = getattr(module, "_random_generator", None)
+        if hasattr(source, "_maybe_init"):
+            source._maybe_init()
 
 
 def _build_optimizer(optimizer: Any, variables: Sequence[Any]) -> None:

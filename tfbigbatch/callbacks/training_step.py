@@ -42,7 +42,8 @@ def unsaved(model: Any, state: TrainingState) -> list[str]:
         (
             _random_operations(model),
             "These operations of tf.random keep the state of their numbers to themselves: draw from keras.random with "
-            "a SeedGenerator, or from a tf.random.Generator, that is an attribute of the layer.",
+            "a SeedGenerator, or from a tf.random.Generator, that is an attribute of the layer. For layers of Keras 2 "
+            "call tf_keras.backend.experimental.enable_tf_random_generator() before the model is made.",
         ),
     )
     return [f"{', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. {advice}" for found, advice in kinds if found]
