@@ -160,7 +160,7 @@ def _make_generators(model: Any) -> None:
     """Makes the generators of Keras 2's layers, which come with the first numbers that they draw."""
     for module in getattr(model, "submodules", ()):
         # Private in tf_keras, and the only access to a layer's generator.
-        source = getattr(module, "_random_generator", None)
+        source: Any = getattr(module, "_random_generator", None)
         if hasattr(source, "_maybe_init"):
             source._maybe_init()
 
