@@ -9,8 +9,7 @@ CLASSES = {
     "keras.optimizers.Optimizer": (
         "_backend_apply_gradients _get_current_learning_rate _iterations _learning_rate "
         "_model_variables_moving_average _overwrite_model_variables_with_average_value "
-        "_overwrite_variable_with_gradient _overwrite_variables_directly_with_gradients _trainable_variables "
-        "_use_weight_decay "
+        "_overwrite_variable_with_gradient _trainable_variables _use_weight_decay "
         # On TensorFlow alone.
         "_all_reduce_sum_gradients _distribution_strategy _lookup_dependency _trackable_children _var_key"
     ),
@@ -24,21 +23,20 @@ CLASSES = {
     "keras.Variable": "_layout",
     "tf_keras.optimizers.Optimizer": (
         "_apply_weight_decay _build_learning_rate _built _clip_gradients _distributed_apply_gradients_fn "
-        "_distribution_strategy _index_dict _iterations _learning_rate _lookup_dependency "
+        "_distribution_strategy _iterations _learning_rate _lookup_dependency "
         "_model_variables_moving_average _overwrite_model_variables_with_average_value "
         "_trackable_children _use_weight_decay _var_key _variables"
     ),
     "tf_keras.optimizers.legacy.Optimizer": "_create_all_weights",
     "tf_keras.Model": "_flatten_layers _steps_per_execution _training_state",
     "tf_keras.layers.Dropout": "_random_generator",
-    "tf_keras.src.backend.RandomGenerator": "_generator _maybe_init _rng_type",
+    "tf_keras.src.backend.RandomGenerator": "_generator _maybe_init",
     "tf_keras.src.engine.keras_tensor.KerasTensor": "_keras_history",
     "tf_keras.callbacks.Callback": "_supports_tf_logs",
     "tensorflow.Variable": (
         "_lookup_dependency _restore_from_tensors _serialize_to_tensors _shared_name _trackable_children"
     ),
     "tensorflow.data.Dataset": "_inputs _variant_tensor",
-    "tensorflow.data.Iterator": "_iterator_resource",
     "tensorflow.random.Generator": "_state_var",
     "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2": (
         "_call_for_each_replica _container_strategy _create_variable _get_replica_id_in_sync_group _local_results "

@@ -13,6 +13,7 @@ from tfbigbatch.callbacks.reachable import Found, found_from, handles
 from tfbigbatch.errors import InputError
 from tfbigbatch.optimizers.checkpointing import ShardedVariable, canonical
 from tfbigbatch.optimizers.replica_state import ReplicaState, is_of_replicas
+from tfbigbatch.optimizers.tensorflow import tensor_variable
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
 _STATE, _METRICS = "state", "metrics"
@@ -74,9 +75,9 @@ class TrainingState:
         """The model's variables by names that the same model has in every process."""
         metrics = set(map(id, self._metric_variables()))
         # Keras 2 counts a metric's variables among the model's.
-        variables = [each for each in self._model.variables if id(_tensor(each)) not in metrics]
+        variables = [each for each in self._model.variables if id(tensor_variable(each)) not in metrics]
         names = canonical([getattr(each, "path", each.name.split(":")[0]) for each in variables])
-        return dict(zip(names, map(_tensor, variables)))
+        return dict(zip(names, map(tensor_variable, variables)))
 
     def _search(self) -> Found:
         roots = {"model": (self._model, bool(self._model.run_eagerly)), **self._roots}
@@ -136,7 +137,9 @@ class TrainingState:
         return state, tf.train.Checkpoint(values=state.whole)
 
     def _metric_variables(self) -> list[tf.Variable]:
-        found = {id(tensor): tensor for metric in self._model.metrics for tensor in map(_tensor, metric.variables)}
+        found = {
+            id(tensor): tensor for metric in self._model.metrics for tensor in map(tensor_variable, metric.variables)
+        }
         return list(found.values())
 
     def _call(self, name: str) -> None:
@@ -208,8 +211,3 @@ def _covered(parts: Mapping[str, Any]) -> set[int]:
     tracked = tf.train.TrackableView(checkpoint).descendants()
     found = [each.variable if isinstance(each, ShardedVariable) else each for each in tracked]
     return {handle for each in found if isinstance(each, tf.Variable) for handle in handles(each)}
-
-
-def _tensor(variable: Any) -> tf.Variable:
-    """The tf.Variable within a variable of Keras 3."""
-    return variable if isinstance(variable, tf.Variable) else variable.value
