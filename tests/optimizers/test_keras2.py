@@ -13,7 +13,6 @@ from tests.helpers.keras_versions import (
     KERAS,
     ONE_DEVICE,
     OPTIMIZERS,
-    applied,
     assert_same_weights,
     fitted,
     make,
@@ -117,16 +116,6 @@ def test_sparse_gradients_give_the_dense_result():
             optimizer.apply_gradients([(gradient, table)])
         ends.append(table.numpy())
     np.testing.assert_array_equal(*ends)
-
-
-def test_an_infinity_skips_the_step_and_halves_the_scale():
-    [kernel] = variables("tf_keras", {"kernel": [1.0, 2.0]})
-    scaled = tf_keras.mixed_precision.LossScaleOptimizer(keras2.LAMB(0.1), initial_scale=4.0)
-    applied(scaled, [[[np.inf, 1.0]]], [kernel])
-    np.testing.assert_array_equal(kernel, [1.0, 2.0])
-    assert float(scaled.loss_scale) == 2.0
-    applied(scaled, [[[1.0, 1.0]]], [kernel])
-    assert kernel.numpy()[0] < 1.0
 
 
 # ---- Files ------------------------------------------------------------------------------------

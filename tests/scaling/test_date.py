@@ -1,7 +1,6 @@
 """DATE in the `fit` of both Kerases, between the trainer's steps, and its rules."""
 
 import math
-import types
 
 import keras
 import numpy as np
@@ -14,8 +13,7 @@ from tests.conftest import mirrored
 from tests.helpers.keras_versions import KERAS, both_versions, make
 from tfbigbatch import keras2, scaling
 from tfbigbatch.optimizers import keras3
-from tfbigbatch.optimizers.rule import LayerStatistics
-from tfbigbatch.scaling.date import best_loss, largest_relative_update, loss_blew_up, noise_gain, rate_growth
+from tfbigbatch.scaling.date import best_loss, loss_blew_up, noise_gain, rate_growth
 from tfbigbatch.schedules.keras3 import AdjustableWarmup
 from tfbigbatch.training.step import TrainingSteps
 
@@ -326,19 +324,3 @@ def test_the_best_begins_anew_after_a_blow_up_and_after_a_loss_that_was_lost():
     assert best_loss(3.0, best=2.0, blew_up=True) == 3.0
     assert math.isnan(best_loss(math.inf, best=2.0, blew_up=True))
     assert best_loss(3.0, best=math.nan, blew_up=False) == 3.0
-
-
-def test_the_largest_relative_update_is_over_the_adapted_layers():
-    rows = {
-        "adapted": LayerStatistics(0.5, 4.0, 1.0),
-        "moved": LayerStatistics(2.0, 2.0, 3.0),
-        "excluded": LayerStatistics(1.0, 1.0, 9.0),
-        "zero": LayerStatistics(1.0, 0.0, 1.0),
-    }
-    assert largest_relative_update(types.SimpleNamespace(layer_statistics=lambda: rows)) == 1.5
-    assert largest_relative_update(types.SimpleNamespace()) is None
-
-    def none_kept():
-        raise ValueError("keeps no statistics")
-
-    assert largest_relative_update(types.SimpleNamespace(layer_statistics=none_kept)) is None
