@@ -7,7 +7,6 @@ classes. A process that only loads a model imports none of their modules by itse
 from __future__ import annotations
 
 import importlib
-import sys
 import warnings
 
 import wrapt

@@ -131,8 +131,9 @@ class BertPretraining(BertTask):
             self._made_up = tempfile.TemporaryDirectory()
             manifest = fake.pretraining(self._made_up.name)
         else:
-            inside = data_dir and data["folder"]
-            manifest = bert_manifest.load(os.path.join(data_dir, expanded(data["folder"])) if inside else data_dir)
+            if data_dir and data["folder"]:
+                data_dir = os.path.join(data_dir, expanded(data["folder"]))
+            manifest = bert_manifest.load(data_dir)
         if "validation" not in manifest.splits:
             raise InputError(
                 f"--data_dir={data_dir} has no validation split. Prepare the text with --validation_fraction above 0."
