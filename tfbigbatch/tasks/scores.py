@@ -171,7 +171,6 @@ def squad(
     predictions: Mapping[str, str],
     *,
     no_answer: bool = False,
-    odds: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """The best match of each question's answers, averaged over all questions.
 
@@ -179,21 +178,17 @@ def squad(
       answers: for each question's id, the texts of its answers; empty where there is none, as in v2.
       predictions: for each question's id, the predicted text; in v2 empty for a question without an answer.
       no_answer: score by the rules of v2.
-      odds: v2: for each question's id, a number that increases with the probability of no answer; or None.
 
     Returns:
       'exact_match' and 'f1' in percent; 'total', the number of questions; 'unanswered', the number of those without
       a prediction, which count 0. In v2 the first three also with the prefixes 'has_answer_' and 'no_answer_', over the
-      questions of either kind, where there are any; with `odds` also 'best_exact_match' and 'best_f1', at the best
-      thresholds for these questions, and the thresholds, 'best_exact_match_threshold' and 'best_f1_threshold'. The
-      script names them exact, HasAns_exact, NoAns_exact, best_exact and best_exact_thresh, and so on. Like the script,
-      the search for the best threshold takes equal odds one at a time, in their order.
+      questions of either kind, where there are any; the script names them exact, HasAns_exact, NoAns_exact, and so on.
 
     Raises:
-      ValueError: there is no question; one has no answer, by the rules of v1.1; a prediction is not a text; the
-        predictions are of other questions; or a predicted question is missing from `odds`.
+      ValueError: there is no question; one has no answer, by the rules of v1.1; a prediction is not a text; or the
+        predictions are of other questions.
     """
-    _check_squad(answers, predictions, no_answer, odds)
+    _check_squad(answers, predictions, no_answer)
     scored: dict[str, dict[str, float]] = {"exact_match": {}, "f1": {}}
     for question, texts in answers.items():
         if question in predictions:
@@ -211,9 +206,6 @@ def squad(
         some = [question for question in answers if bool(answers[question]) == wanted]
         if some:
             result |= {prefix + name: value for name, value in means(some).items()}
-    if no_answer and odds is not None:
-        for name, each in scored.items():
-            result[f"best_{name}"], result[f"best_{name}_threshold"] = _best(each, answers, predictions, odds)
     return result
 
 
@@ -229,32 +221,7 @@ def _overlap(predicted: str, answer: str, no_answer: bool) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def _best(
-    scored: Mapping[str, float],
-    answers: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, str],
-    odds: Mapping[str, float],
-) -> tuple[float, float]:
-    """(best score in percent, its threshold), from all predictions empty to all as predicted."""
-    score = best = float(sum(not answers[question] for question in scored))
-    threshold = 0.0
-    # In the order of `odds`, where these are equal.
-    for question in sorted((q for q in odds if q in scored), key=lambda q: odds[q]):
-        if answers[question]:
-            score += scored[question]
-        elif predictions[question]:
-            score -= 1
-        if score > best:
-            best, threshold = score, odds[question]
-    return 100.0 * best / len(answers), threshold
-
-
-def _check_squad(
-    answers: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, Any],
-    no_answer: bool,
-    odds: Mapping[str, Any] | None,
-) -> None:
+def _check_squad(answers: Mapping[str, Sequence[str]], predictions: Mapping[str, Any], no_answer: bool) -> None:
     if not answers:
         raise InputError("the data hold no question.")
     nothing = [question for question, texts in answers.items() if not texts]
@@ -271,7 +238,3 @@ def _check_squad(
     for question, predicted in predictions.items():
         if not isinstance(predicted, str):
             raise InputError(f"the prediction for {question!r} is {predicted!r}; expected a text.")
-        number = 0.0 if odds is None or question not in answers else odds.get(question)
-        # Only NaN differs from itself; math.isnan fails for large integers, which JSON may hold.
-        if isinstance(number, bool) or not isinstance(number, (int, float)) or number != number:
-            raise InputError(f"the odds of no answer of {question!r} are {str(number)[:60]}; expected a number.")
