@@ -1,8 +1,5 @@
 """The losses and metrics against their formulas in NumPy and against Keras' own."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -160,23 +157,3 @@ def test_the_metrics_of_tokens_weigh_each_alike_however_far_its_batch_is_padded(
     assert evaluated([(LABELS, LOGITS, None)])["words_cross_entropy"] == pytest.approx(nats_of(0).mean(), rel=1e-5)
     of_examples = evaluated([(LABELS, LOGITS, np.float32([1, 0, 0, 3]))])["words_cross_entropy"]
     assert of_examples == pytest.approx(np.average(nats_of(0).mean(axis=1), weights=[1, 0, 0, 3]), rel=1e-5)
-
-
-ON_JAX = """
-import numpy as np
-from tests.tasks.test_losses import LABELS, LENGTHS, LOGITS, WEIGHTS, evaluated, expected
-from tfbigbatch.tasks.losses import SmoothedTokenCrossEntropy
-for smoothing in (0.0, 0.1):
-    for over, divisor in (("sentences", 4), ("tokens", LENGTHS.sum())):
-        found = float(SmoothedTokenCrossEntropy(smoothing, over)(LABELS, LOGITS, WEIGHTS))
-        assert np.allclose(found, expected(smoothing) / divisor, rtol=1e-5), (found, smoothing, over)
-mean = evaluated([(LABELS, LOGITS, WEIGHTS)])["words_cross_entropy"]
-assert np.allclose(mean, expected(0.0) / LENGTHS.sum(), rtol=1e-5)
-"""
-
-
-@pytest.mark.slow
-def test_on_jax_they_are_the_same(monkeypatch):
-    pytest.importorskip("jax")
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
-    subprocess.run([sys.executable, "-c", ON_JAX], check=True)

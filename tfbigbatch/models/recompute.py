@@ -19,8 +19,8 @@ class Block:
     """A part of a network whose activations are not kept in training: the backward pass computes them again.
 
     The gradients are those of the function itself: the second pass has the same dropout masks, and does not update the
-    statistics of batch normalisation. The inputs and the output are kept. On TensorFlow and JAX; on another backend,
-    and outside of training, the function is called as it is.
+    statistics of batch normalisation. The inputs and the output are kept. On another backend than TensorFlow, and
+    outside of training, the function is called as it is.
 
     Args:
       function: of one or more tensors and `training`; returns a tensor. It may add no losses.
@@ -32,28 +32,30 @@ class Block:
         self._layers = layers
 
     def __call__(self, *tensors: Any, training: bool | None = None) -> Any:
-        checkpoint = _CHECKPOINTS.get(keras.backend.backend())
         # A layer makes its variables in its first call, which may not happen in a second pass.
-        if not training or checkpoint is None or not all(layer.built for layer in self._layers):
+        is_built = all(layer.built for layer in self._layers)
+        if not training or not is_built or keras.backend.backend() != "tensorflow":
             return self._function(*tensors, training=training)
-        variables = {id(each): each for layer in self._layers for each in layer.variables}.values()
-        # The state: statistics, and the seeds of random draws.
-        weights, state = ([each for each in variables if each.trainable is trains] for trains in (True, False))
+        import tensorflow as tf
 
-        def function(state_values: Sequence[Any], weight_values: Sequence[Any], *tensors: Any) -> tuple[Any, list[Any]]:
+        variables = {id(each): each for layer in self._layers for each in layer.variables}.values()
+        # Statistics, and the seeds of random draws.
+        state = [each for each in variables if not each.trainable]
+
+        def function(values: Sequence[Any], *tensors: Any) -> tuple[Any, list[Any]]:
             """The output, and the values of the state that change, else None; assigns nothing."""
-            # Without values of weights the function reads the variables themselves.
-            values = zip([*state, *weights], [*state_values, *weight_values])
-            with keras.StatelessScope(state_mapping=values, initialize_variables=False) as scope:
+            # Without the weights: held from the first pass on, they would be copied where the optimizer updates them.
+            with keras.StatelessScope(state_mapping=zip(state, values), initialize_variables=False) as scope:
                 before = [scope.get_current_value(each) for each in state]
                 output = self._function(*tensors, training=True)
                 after = [scope.get_current_value(each) for each in state]
             return output, [None if new is old else new for new, old in zip(after, before)]
 
-        # As stored: inside of a layer under mixed precision a value would be rounded.
+        # As stored: inside of a layer under mixed precision a value would be rounded. And not the variables themselves:
+        # the second pass needs the seeds that the first had.
         with backend.AutocastScope(None):
-            values = [[keras.ops.convert_to_tensor(each) for each in group] for group in (state, weights)]
-        output, after = checkpoint(function, *values, *tensors)
+            values = [tf.convert_to_tensor(keras.ops.convert_to_tensor(each)) for each in state]
+        output, after = _checkpoint(function, values, *tensors)
         for variable, value in zip(state, after):
             if value is not None:
                 variable.assign(value)
@@ -93,24 +95,21 @@ def recomputed(model: keras.Model, ends: Sequence[keras.KerasTensor]) -> keras.M
     return model
 
 
-def _checkpoint_in_tensorflow(function: Callable[..., Any], state: Any, weights: Any, *tensors: Any) -> Any:
+def _checkpoint(function: Callable[..., Any], state: Sequence[Any], *tensors: Any) -> Any:
     import tensorflow as tf
 
-    # Keras gives the variables themselves: the second pass needs the seeds that the first had.
-    state = [tf.convert_to_tensor(each) for each in state]
     after: list[Any] = []
 
-    # The weights are no arguments: held from the first pass on, they would be copied where the optimizer updates them.
     @tf.custom_gradient
     def block(*inputs: Any) -> tuple[Any, Callable[..., Any]]:
-        output, after[:] = function(state, (), *inputs)
+        output, after[:] = function(state, *inputs)
 
         def gradient(upstream: Any, variables: Sequence[Any] = ()) -> Any:
             with contextlib.ExitStack() as contexts:
                 upstream, again, seeds = _after(contexts, (upstream, list(inputs), state))
                 tape = contexts.enter_context(tf.GradientTape())
                 tape.watch([each for each in again if each.dtype.is_floating])
-                output, _ = function(seeds, (), *again)
+                output, _ = function(seeds, *again)
             found = tape.gradient(output, [*again, *variables], output_gradients=upstream)
             of_tensors, of_variables = found[: len(again)], found[len(again) :]
             # The second pass of the block before would else run beside the products for the gradients of these weights,
@@ -152,12 +151,3 @@ def _barrier(*tensors: Any) -> Any:
         return xla.optimization_barrier(*tensors), lambda *upstream: upstream
 
     return barrier(*tensors)
-
-
-def _checkpoint_in_jax(function: Callable[..., Any], *arguments: Any) -> Any:
-    import jax
-
-    return jax.checkpoint(function)(*arguments)
-
-
-_CHECKPOINTS = {"tensorflow": _checkpoint_in_tensorflow, "jax": _checkpoint_in_jax}
