@@ -89,7 +89,8 @@ def test_ids_of_a_translation(tmp_path):
     config.data.update({"most_shapes": 1, "beam_size": 2, "max_decoded": 5})
     run = trained(tmp_path, config)
     exported = export_run(run)
-    assert list(exported.files) == ["keras", "saved_model", "weights"]
+    assert list(exported.files) == ["saved_model", "weights"]
+    assert "layer 'encoder' (Encoder) has no counterpart among Keras' own layers" in exported.skipped["keras"]
     assert "not text: TensorFlow by itself has no operation for sentencepiece" in exported.signature
     from tfbigbatch.models import gnmt
 

@@ -182,35 +182,6 @@ def logits(weights, source, target):
 # the next token, attention's shares over the source tokens, and the next state.
 
 
-class MadeModel:
-    """A random recurrent network in float64, with attention over sources of several lengths."""
-
-    def __init__(self, *, sentences=3, vocabulary=5, units=4, source=3, seed=0, end_bias=0.0):
-        random = np.random.RandomState(seed)
-        self.sentences, self.vocabulary = sentences, vocabulary
-        self.of_token, self.of_sentence = (
-            random.normal(size=(vocabulary, units)),
-            random.normal(size=(sentences, units)),
-        )
-        self.recurrent = random.normal(size=(units, units))
-        self.to_tokens, self.to_source = (
-            2 * random.normal(size=(units, vocabulary)),
-            random.normal(size=(units, source)),
-        )
-        self.bias = np.zeros(vocabulary)
-        self.bias[1] = end_bias
-        self.mask = np.arange(source) < np.arange(sentences)[:, None] % source + 1
-
-    def first(self, sentence):
-        return self.of_sentence[sentence]
-
-    def follow(self, sentence, state, token):
-        state = np.tanh(self.of_token[token] + state @ self.recurrent)
-        logits, scores = state @ self.to_tokens + self.bias, state @ self.to_source
-        shares = np.exp(scores) * self.mask[sentence]
-        return logits - np.logaddexp.reduce(logits), shares / shares.sum(), state
-
-
 def score(log_probability, coverage, mask, length, length_penalty, coverage_penalty):
     penalty = sum(np.log(min(seen, 1.0)) for seen in coverage[mask])
     return log_probability / ((5 + length) / 6) ** length_penalty + coverage_penalty * penalty

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers import networks_in_numpy
+from tfbigbatch.models.beam_search import beam_search
 from tfbigbatch.models.gnmt import gnmt, translate
 
 FIELDS = {"vocabulary_size": 11, "hidden_units": 5, "embedding_units": 4, "initial_scale": 0.7}
@@ -104,33 +105,56 @@ def reference(network, sources):
     return types.SimpleNamespace(first=lambda sentence: (), follow=follow, mask=mask)
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    "policy, jit_compile",
+    "policy, length_penalty, coverage_penalty, jit_compile",
     [
-        ("float32", False),
-        pytest.param("float32", True, marks=pytest.mark.slow),
-        pytest.param("mixed_bfloat16", True, marks=pytest.mark.slow),
+        *(("float32", *penalties, False) for penalties in ((0.0, 0.0), (0.6, 0.1), (1.5, 0.5))),
+        pytest.param("float32", 0.6, 0.1, True, marks=SLOW),
+        pytest.param("mixed_bfloat16", 0.6, 0.1, True, marks=SLOW),
     ],
 )
-def test_a_beam_is_the_plain_search_of_the_reference(policy, jit_compile):
+def test_a_beam_is_the_plain_search_of_the_reference_that_never_stops_early(
+    policy, length_penalty, coverage_penalty, jit_compile
+):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(policy)
     network, sources = gnmt(**FIELDS, **SHALLOW), batch()["source_ids"]
     keras.config.set_dtype_policy(before)
-    # Some sentences end, some do not.
     network.classifier.kernel.assign(3 * network.classifier.kernel.value)
-    penalties = {"length_penalty": 0.6, "coverage_penalty": 0.1}
+    penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
 
-    @tf.function(jit_compile=jit_compile)
-    def run(ids, lengths):
-        options = {"begin_token": BEGIN, "end_token": END, "beam_size": 2, "max_length": 5}
-        return translate(network, ids, lengths, **options, **penalties)
+    def run(beam):
+        options = {"begin_token": BEGIN, "end_token": END, "beam_size": beam, "max_length": 5}
+        return translate(network, tf.constant(sources), tf.constant(LENGTHS), **options, **penalties)
 
-    found = run(tf.constant(sources), tf.constant(LENGTHS))
-    assert found.tokens.shape == (3, 5) and np.isfinite(found.scores).all()
-    for sentence in range(3) if policy == "float32" else ():
-        worth, tokens = networks_in_numpy.search(
-            reference(network, sources), sentence, start=BEGIN, end=END, beam=2, longest=5, **penalties
-        )
-        assert tuple(found.tokens[sentence, : int(found.lengths[sentence])].numpy()) == tokens
-        assert float(found.scores[sentence]) == pytest.approx(worth, rel=1e-4)
+    # Networks that like to end, and networks that do not: one has hypotheses which never do.
+    for beam, end_bias in ((1, 2.0), (2, 0.0), (4, -8.0), (3, 2.0)):
+        network.classifier.bias.assign(np.where(np.arange(11) == END, end_bias, 0.0))
+        found = tf.function(run, jit_compile=True)(beam) if jit_compile else run(beam)
+        assert found.tokens.shape == (3, 5) and np.isfinite(found.scores).all()
+        for sentence in range(3) if policy == "float32" else ():
+            worth, tokens = networks_in_numpy.search(
+                reference(network, sources), sentence, start=BEGIN, end=END, beam=beam, longest=5, **penalties
+            )
+            length = int(found.lengths[sentence])
+            assert tuple(found.tokens[sentence, :length].numpy()) == tokens
+            assert (found.tokens[sentence, length:].numpy() == END).all()
+            assert float(found.scores[sentence]) == pytest.approx(worth, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("end_bias, length_penalty, steps", [(30.0, 0.6, 1), (1.0, 1.0, 4)])
+def test_it_stops_as_soon_as_nothing_can_be_better(end_bias, length_penalty, steps):
+    """A likely end may still be overtaken where length is rewarded."""
+    calls = []
+
+    def step(tokens, state):
+        calls.append(tokens)
+        return end_bias * tf.one_hot(tf.fill(tokens.shape, END), 4), state, None
+
+    options = {"end_token": END, "beam_size": 3, "max_length": 50, "length_penalty": length_penalty}
+    found = beam_search(step, (), tf.fill([2], BEGIN), **options)
+    np.testing.assert_array_equal(found.lengths, 1)
+    assert len(calls) == steps

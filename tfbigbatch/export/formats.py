@@ -30,12 +30,8 @@ def folder_of(directory: str, output: str | None, overwrite: bool) -> str:
     """The folder that an export of a run directory is written to.
 
     Raises:
-      ValueError: it exists and may not be replaced, or there is no run.
+      ValueError: it exists and may not be replaced.
     """
-    if not os.path.isfile(os.path.join(directory, "config.json")):
-        raise InputError(
-            f"{directory} holds no run: it has no config.json. Expected the --model_dir of a run of tfbigbatch train."
-        )
     folder = os.path.join(directory, "export") if output is None else output
     if not os.path.exists(folder) or (os.path.isdir(folder) and not os.listdir(folder)):
         return folder

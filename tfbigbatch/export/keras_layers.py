@@ -57,8 +57,8 @@ class Twins:
     def __init__(self) -> None:
         # Names of the layers of this package that the next one is within.
         self._around: tuple[str, ...] = ()
-        # By the layer's id, with the layer, so that no other gets it.
-        self._made: dict[int, tuple[Any, Callable[..., Any]]] = {}
+        # By the layer's id, with the layer, so that no other gets it; a new one of Keras by where it is.
+        self._made: dict[Any, tuple[Any, Callable[..., Any]]] = {}
         self._weights: list[tuple[keras.layers.Layer, Sequence[Any]]] = []
 
     def __call__(self, layer: Any, weights: Sequence[Any] | None = None) -> Callable[..., Any]:
@@ -68,9 +68,10 @@ class Twins:
           layer: of this package or of Keras; a user's own, or an operation, stays as it is.
           weights: the counterpart's, arrays or variables, where the layer is a new one of Keras; None for the layer's.
         """
-        if id(layer) not in self._made:
-            self._made[id(layer)] = layer, self._twin(layer, weights)
-        return self._made[id(layer)][1]
+        key = id(layer) if weights is None else (*self._around, layer.name)
+        if key not in self._made:
+            self._made[key] = layer, self._twin(layer, weights)
+        return self._made[key][1]
 
     def set_weights(self) -> None:
         """Gives the counterparts, which are built by now, their weights."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from tfbigbatch.errors import InputError, first_line
+from tfbigbatch.errors import first_line
 from tfbigbatch.export.formats import ABOUT, FORMATS, NotExportable, check_formats, folder_of
 from tfbigbatch.export.keras_layers import in_keras_layers
 from tfbigbatch.export.signatures import write_saved_model
@@ -80,8 +80,6 @@ def export_run(
             else:
                 signature = found or signature
         written = [name for name in named or FORMATS if name not in skipped]
-        if not written:
-            raise InputError(f"{run.directory} cannot be exported: " + " ".join(skipped.values()))
         about = {
             "run": os.path.abspath(run.directory),
             "task": run.config.task,

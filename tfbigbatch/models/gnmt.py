@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import keras
 from keras import ops
 
-from tfbigbatch.models.checks import check_rates, check_sizes
+from tfbigbatch.models.checks import check_sizes
 from tfbigbatch.models.lstm import SequenceLSTM, uniform
 from tfbigbatch.models.recompute import Block, in_turn
 
@@ -84,7 +84,8 @@ class NormedBahdanau(keras.layers.Layer):
           `Memory`. Its keys include b: added here, it costs one pass over the source instead of one over all pairs.
         """
         keys = self.of_key(values)
-        return Memory(ops.cast(values, self.compute_dtype), keys + ops.cast(self.b, keys.dtype), _real(values, lengths))
+        mask = _places(values) < ops.expand_dims(lengths, 1)
+        return Memory(ops.cast(values, self.compute_dtype), keys + ops.cast(self.b, keys.dtype), mask)
 
     def call(self, query: Any, memory: Memory) -> tuple[Any, Any]:
         """Attends.
@@ -106,18 +107,8 @@ class NormedBahdanau(keras.layers.Layer):
         # As a product of two matrices: TensorFlow 2.20's own broadcasting one writes past its memory on CPUs.
         flat = ops.reshape(ops.cast(pairs, "float32"), (-1, self.units))
         scores = ops.reshape(ops.matmul(flat, direction[:, None]), ops.shape(pairs)[:3])
-        return _attended(scores, memory.mask, memory.values)
-
-    def in_keras(self, twin: Callable[..., Any], query: Any, values: Any, lengths: Any) -> Any:
-        """The context of `call` by Keras' own layers, of the arguments of `call` and `memory`."""
-        of_keys = keras.layers.Dense(self.units, name="attention_keys")
-        keys = twin(of_keys, weights=[self.of_key.kernel, self.b])(values)
-        v = ops.convert_to_numpy(self.v)
-        direction = ops.convert_to_numpy(self.g) * v / (v @ v) ** 0.5
-        of_pairs = keras.layers.Dense(1, use_bias=False, dtype="float32", name="attention_scores")
-        pairs = ops.tanh(ops.expand_dims(twin(self.of_query)(query), 2) + ops.expand_dims(keys, 1))
-        scores = ops.squeeze(twin(of_pairs, weights=[direction[:, None]])(pairs), -1)
-        return _attended(scores, _real(values, lengths), values)[0]
+        weights = ops.softmax(ops.where(ops.expand_dims(memory.mask, 1), scores, _LEAST), axis=-1)
+        return ops.matmul(ops.cast(weights, memory.values.dtype), memory.values), weights
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "units": self.units, "initial_scale": self.initial_scale}
@@ -190,13 +181,7 @@ class Encoder(_Stack):
 
     def call(self, embedded: Any, lengths: Any, training: bool | None = None) -> Any:
         """From [n, S, width] and int32 lengths [n] to [n, S, units]; with one layer, to [n, S, 2 * units]."""
-        return self._layers_run(embedded, lengths, self._runner(training))
-
-    def in_keras(self, twin: Callable[..., Any], embedded: Any, lengths: Any) -> Any:
-        """The outputs of `call` by Keras' own layers."""
-        return self._layers_run(embedded, lengths, _runner_of_twins(twin))
-
-    def _layers_run(self, embedded: Any, lengths: Any, run: Callable[..., Any]) -> Any:
+        run = self._runner(training)
         values = run(embedded, self.dropouts[0])
         turned = _turned(run(_turned(values, lengths), self.backward), lengths)
         values = ops.concatenate([run(values, self.forward), turned], axis=-1)
@@ -245,15 +230,6 @@ class Decoder(_Stack):
             return Block(self._attend, [self.attention])(query, *memory, training=training)
 
         return self._layers_run(embedded, all_steps, attend)
-
-    def in_keras(self, twin: Callable[..., Any], embedded: Any, encoded: Any, lengths: Any) -> Any:
-        """The outputs of `call` by Keras' own layers."""
-        run = _runner_of_twins(twin)
-        return self._layers_run(
-            embedded,
-            lambda layer, inputs: run(inputs, self.dropouts[layer], self.lstms[layer]),
-            lambda query: self.attention.in_keras(twin, query, encoded, lengths),
-        )
 
     def step(self, embedded: Any, state: tuple[Any, ...], memory: Memory) -> tuple[Any, tuple[Any, ...], Any]:
         """One time step of k hypotheses for each of n sentences, without dropout.
@@ -389,13 +365,12 @@ def gnmt(
       [n, T, vocabulary_size], at t for the token after target_ids[:, t].
 
     Raises:
-      ValueError: a size or rate is out of range.
+      ValueError: a size is out of range.
     """
     sizes: dict[str, Any] = {"vocabulary_size": vocabulary_size, "hidden_units": hidden_units}
     sizes |= {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers}
     sizes["embedding_units"] = hidden_units if embedding_units is None else embedding_units
     check_sizes(**sizes)
-    check_rates(dropout=dropout)
     embedding = keras.layers.Embedding(
         vocabulary_size, sizes["embedding_units"], embeddings_initializer=uniform(initial_scale), name="embedding"
     )
@@ -419,11 +394,6 @@ def gnmt(
     return GNMT(inputs, logits, name="gnmt")
 
 
-def _real(values: Any, lengths: Any) -> Any:
-    """The mask of the real tokens of [n, S, width], bool [n, S]."""
-    return _places(values) < ops.expand_dims(lengths, 1)
-
-
 def _places(values: Any) -> Any:
     """The place of each token in its sentence, int32 [n, S]; also where S is not known."""
     return ops.cumsum(ops.ones_like(values[:, :, 0], dtype="int32"), axis=1) - 1
@@ -431,24 +401,13 @@ def _places(values: Any) -> Any:
 
 def _turned(values: Any, lengths: Any) -> Any:
     """Sentences [n, S, width] in the reverse order of their real tokens; padding stays behind them."""
-    if keras.backend.backend() == "tensorflow" and not isinstance(values, keras.KerasTensor):
+    if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         return tf.reverse_sequence(values, lengths, seq_axis=1)
     places, ends = _places(values), ops.expand_dims(lengths, 1)
     source = ops.where(places < ends, ends - 1 - places, places)
     return ops.take_along_axis(values, ops.expand_dims(source, -1), axis=1)
-
-
-def _attended(scores: Any, mask: Any, values: Any) -> tuple[Any, Any]:
-    """The context and the weights of float32 scores [n, T, S]."""
-    weights = ops.softmax(ops.where(ops.expand_dims(mask, 1), scores, _LEAST), axis=-1)
-    return ops.matmul(ops.cast(weights, values.dtype), values), weights
-
-
-def _runner_of_twins(twin: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of values and layers, which runs their counterparts in turn."""
-    return lambda values, *layers: in_turn([twin(each) for each in layers], False)(values)
 
 
 def translate(
