@@ -36,7 +36,7 @@ def _language_model(sizes):
 
 
 def _resnet50(sizes):
-    return resnet.imagenet_resnet(depth=50, **sizes), losses.classification_loss()
+    return resnet.resnet(blocks=(3, 4, 6, 3), bottleneck=True, **sizes), losses.classification_loss()
 
 
 def _bert(sizes):

@@ -67,26 +67,6 @@ def test_a_saved_network_is_the_same(name, tmp_path):
     tf.nest.map_structure(np.testing.assert_array_equal, loaded(features(name)), network(features(name)))
 
 
-def test_recomputed_layers_have_the_same_gradients():
-    """With dropout: the masks of the second pass are those of the first."""
-    found = []
-    for recompute in (False, True):
-        network = built("bert pretrainer", dropout=0.3, attention_dropout=0.3, recompute=recompute)
-        # Another state for each: what counts is that both networks have the same.
-        for place, layer in enumerate(
-            each for each in network._flatten_layers() if isinstance(each, keras.layers.Dropout)
-        ):
-            layer.seed_generator.state.assign([place, 0])
-        with tf.GradientTape() as tape:
-            outputs = network(features("bert pretrainer"), training=True)
-            loss = sum(tf.reduce_sum(each**2) for each in tf.nest.flatten(outputs))
-        found.append(
-            [tf.convert_to_tensor(each) for each in tape.gradient(loss, [v.value for v in network.trainable_variables])]
-        )
-    for kept, recomputed in zip(*found):
-        np.testing.assert_allclose(recomputed, kept, rtol=1e-5, atol=1e-5)
-
-
 def test_an_unknown_pooling_is_refused():
     with pytest.raises(ValueError, match="model.pooling='maen' is unknown. Did you mean 'mean'"):
         bert.chooser(choices=2, pooling="maen", **SIZES)

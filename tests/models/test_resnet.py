@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import without_values
-from tfbigbatch.models import resnet
+from tfbigbatch.models import image_models, resnet
 from tfbigbatch.optimizers.exclusions import is_excluded
 
 IMAGENET = {"image_size": 224, "classes": 1000}
@@ -25,18 +25,18 @@ def trainable(model):
     ],
 )
 def test_the_published_parameter_counts(depth, parameters):
-    assert trainable(without_values(resnet.imagenet_resnet, depth=depth, **IMAGENET)) == parameters
+    assert trainable(without_values(image_models.build, name=f"resnet{depth}", **IMAGENET)) == parameters
 
 
 def test_the_parameter_counts_of_other_networks():
-    assert trainable(without_values(resnet.imagenet_resnet, depth=50, version=2, **IMAGENET)) == 25_549_352
+    assert trainable(without_values(image_models.build, name="resnet50_v2", **IMAGENET)) == 25_549_352
     # With projections; the paper's zero-padded shortcuts would be 2,752 fewer, the 0.27 million of its table.
     assert trainable(without_values(resnet.cifar_resnet, depth=20, **SMALL)) == 272_474
 
 
 def test_layers_begin_as_documented():
-    for version in (1, 2):
-        model = resnet.imagenet_resnet(depth=50, version=version, image_size=64, classes=1000, width=32)
+    for version, name in ((1, "resnet50"), (2, "resnet50_v2")):
+        model = image_models.build(name, image_size=64, classes=1000, width=32)
         norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
         assert {(norm.momentum, norm.epsilon) for norm in norms} == {(0.9, 1e-5)}
         zeros = [norm.name for norm in norms if not norm.gamma.numpy().any()]
@@ -54,7 +54,7 @@ def test_layers_begin_as_documented():
 
 
 def test_an_exclusion_leaves_out_every_norm_and_bias_and_nothing_else():
-    resnet50 = without_values(resnet.imagenet_resnet, depth=50, **IMAGENET)
+    resnet50 = without_values(image_models.build, name="resnet50", **IMAGENET)
     for variable in resnet50.trainable_variables:
         excluded = is_excluded(variable.path, "norm_and_bias")
         assert excluded == (len(variable.shape) == 1), variable.path

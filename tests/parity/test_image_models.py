@@ -11,13 +11,13 @@ REASON = "tf-models-official is not installed: make setup"
 # At 32n + 1 pixels every layer of stride 2 sees an odd size, where TensorFlow's 'same' pads alike on both sides.
 SIZE = 65
 # A quarter of the width, for speed.
-FIELDS = {"image_size": SIZE, "classes": 7, "depth": 50, "width": 16}
+FIELDS = {"image_size": SIZE, "classes": 7, "width": 16, "blocks": (3, 4, 6, 3), "bottleneck": True}
 
 
 def with_random_weights(version):
     """A ResNet-50 without zero gammas, pixels, and the pixels as its first layer makes them."""
     random = np.random.RandomState(0)
-    model = resnet.imagenet_resnet(**FIELDS, version=version)
+    model = resnet.resnet(**FIELDS, version=version)
     for layer in model.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
             shape = layer.gamma.shape

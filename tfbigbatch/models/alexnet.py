@@ -10,7 +10,7 @@ import keras
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
-from tfbigbatch.models.checks import check_rates, check_sizes, one_of
+from tfbigbatch.models.checks import check_sizes, one_of
 
 # Filter size and stride of the first convolution, and its total padding; None pads until the filters fit the image.
 STEMS = {"11x11_stride4": (11, 4, None), "5x5_stride2": (5, 2, 4), "5x5": (5, 1, 4)}
@@ -87,13 +87,9 @@ def alexnet(
       ValueError: a size is out of range, or the image is too small for the layers.
     """
     check_sizes(image_size=image_size, classes=classes, width=width, fc_units=fc_units, groups=groups)
-    check_rates(dropout=dropout)
-    if width % (3 * groups):
-        raise InputError(f"width={width}, groups={groups}: expected a width that 3 x groups divides, as 96.")
     one_of("norm", norm, NORMS)
     if cross_replica_norm and norm != "batch":
         raise InputError(f"cross_replica_norm=True, norm={norm!r}: expected norm='batch'; there is nothing to share.")
-    _check_image(image_size, stem)
     pixels, x = image_layers.normalized_input(image_size, divide=norm == "batch")
     x = _convolutions(x, stem, width, groups, norm, cross_replica_norm)
     x = _dense(keras.layers.Flatten(name="flatten")(x), fc_units, dropout)
@@ -101,23 +97,12 @@ def alexnet(
     return keras.Model(pixels, logits, name=name)
 
 
-def _check_image(image_size: int, stem: str) -> None:
-    size, stride, padding = one_of("stem", stem, STEMS)
-    # Three poolings leave one pixel of 15.
-    smallest = 14 * stride + size - (stride - 1 if padding is None else padding)
-    if image_size < smallest:
-        raise InputError(
-            f"image_size={image_size}: three poolings after the stem {stem!r} leave no pixel of it; expected "
-            f"{smallest} pixels or more, or another stem of {', '.join(map(repr, STEMS))}."
-        )
-
-
 def _convolutions(x: Any, stem: str, width: int, groups: int, norm: str, cross_replica_norm: bool) -> Any:
     layers = keras.layers
     for number, published in enumerate(_CONVOLUTIONS, start=1):
         size, stride, of_groups = published.size, 1, groups if published.grouped else 1
         if number == 1:
-            size, stride, padding = STEMS[stem]
+            size, stride, padding = one_of("stem", stem, STEMS)
             padding = (size - x.shape[1]) % stride if padding is None else padding
             x = layers.ZeroPadding2D(((padding // 2, padding - padding // 2),) * 2, name="conv1_pad")(x)
         x = layers.Conv2D(
@@ -132,8 +117,9 @@ def _convolutions(x: Any, stem: str, width: int, groups: int, norm: str, cross_r
             name=f"conv{number}",
         )(x)
         if norm == "batch":
-            name = f"bn{number}"
-            x = image_layers.batch_normalization(epsilon=1e-4, cross_replica=cross_replica_norm, name=name)(x)
+            x = image_layers.FusedBatchNormalization(
+                momentum=0.9, epsilon=1e-4, synchronized=cross_replica_norm, name=f"bn{number}"
+            )(x)
         x = layers.ReLU(name=f"relu{number}")(x)
         if norm == "local_response" and number <= 2:
             x = image_layers.LocalResponseNormalization(name=f"lrn{number}")(x)

@@ -15,7 +15,7 @@ import keras
 from keras import layers, ops
 
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.models.checks import check_rates, check_sizes
+from tfbigbatch.models.checks import check_sizes
 from tfbigbatch.models.recompute import Block
 from tfbigbatch.models.sizes import BERT_INITIAL_DEVIATION
 
@@ -203,7 +203,6 @@ class Encoder(layers.Layer):
         check_sizes(**sizes)
         if hidden_units % heads:
             raise InputError(f"model.heads={heads} does not divide model.hidden_units={hidden_units}.")
-        check_rates(**rates)
         self._own: dict[str, Any] = {**sizes, **rates, "trains_pooler": trains_pooler}
         self._recompute = recompute
         self.hidden_units, self.vocabulary_size = hidden_units, vocabulary_size

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,6 @@ from tfbigbatch.utils.home import expanded
 from tfbigbatch.utils.tensorflow_paths import literal_path
 
 _FILES = ("model.safetensors", "bert_model.ckpt")
-# Their shapes are the sizes of the model.
-_MATRICES = (
-    "bert/embeddings/word_embeddings",
-    "bert/encoder/layer_0/intermediate/dense/kernel",
-    "bert/embeddings/position_embeddings",
-    "bert/embeddings/token_type_embeddings",
-)
 _SAFETENSORS_TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I64": np.int64}
 # Patterns of our variables' paths, which end as tf-models-official's names, and Google's names.
 _LAYER = r"bert/encoder/layer_\1"
@@ -75,7 +67,7 @@ def read(path: str) -> dict[str, np.ndarray]:
       Dictionary from names such as 'bert/encoder/layer_0/output/dense/kernel' to NumPy arrays.
 
     Raises:
-      ValueError: there is no such checkpoint, or it is damaged or not of a BERT.
+      ValueError: there is no such checkpoint, or it is damaged.
     """
     path = expanded(path)
     newest = _newest(os.path.join(path, "checkpoints"))
@@ -88,19 +80,12 @@ def read(path: str) -> dict[str, np.ndarray]:
             )
         path = found[0]
     if newest or os.path.isfile(f"{path}.index"):
-        arrays = _tensorflow(newest or path)
-    elif os.path.isfile(path):
-        arrays = _hugging_face(path)
-    else:
-        raise InputError(
-            f"{path}: no such checkpoint, neither a safetensors file nor the prefix of a TensorFlow checkpoint."
-        )
-    for name in _MATRICES:
-        if name not in arrays:
-            raise InputError(f"{path} is no checkpoint of BERT: it has no {name}, but {', '.join(sorted(arrays)[:3])}.")
-        if arrays[name].ndim != 2:
-            raise InputError(f"{path} is no checkpoint of BERT: {name} has the shape {arrays[name].shape}.")
-    return arrays
+        return _tensorflow(newest or path)
+    if os.path.isfile(path):
+        return _hugging_face(path)
+    raise InputError(
+        f"{path}: no such checkpoint, neither a safetensors file nor the prefix of a TensorFlow checkpoint."
+    )
 
 
 def _newest(folder: str) -> str | None:
@@ -131,7 +116,7 @@ def assign(network: Any, arrays: Mapping[str, np.ndarray], source: str = "the ch
         theirs = google_name(name)
         if theirs is None or theirs not in arrays:
             if name.startswith("encoder/"):
-                raise InputError(f"{source} has no {theirs}, for {name}: it is of a smaller model, or incomplete.")
+                raise InputError(f"{source} has no {theirs}, for {name}: it is of a smaller model, or of no BERT.")
             missing.append(name)
             continue
         value = arrays[theirs].T if theirs == _OUTPUTS_FIRST else arrays[theirs]
@@ -148,16 +133,6 @@ def assign(network: Any, arrays: Mapping[str, np.ndarray], source: str = "the ch
     return missing
 
 
-def load_into(network: Any, path: str) -> None:
-    """Assigns the values of the checkpoint at `path` to a network, by `read` and `assign`; nothing where it is empty.
-
-    Raises:
-      ValueError: as `read` and `assign`.
-    """
-    if path:
-        assign(network, read(path), f"model.init_checkpoint={path}")
-
-
 def google_name(path: str) -> str | None:
     """Google's name for a variable of ours or of tf-models-official; None where it has none."""
     for pattern, theirs in _NAMES:
@@ -166,23 +141,14 @@ def google_name(path: str) -> str | None:
     return None
 
 
-@contextlib.contextmanager
-def _reader(prefix: str) -> Iterator[Any]:
-    """A context with TensorFlow's reader of a checkpoint; raises ValueError for one that is damaged."""
+def _tensorflow(prefix: str) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint of TensorFlow, by names or by objects, without those of an optimizer."""
     # TensorFlow would wait at a pipe, and read a device without end.
     for path in glob.glob(f"{glob.escape(prefix)}.*"):
         with reading_errors(path):
             check_regular(path)
     try:
-        yield tf.train.load_checkpoint(literal_path(prefix))
-    # TensorFlow turns data that ends too soon into Python's own error.
-    except (tf.errors.OpError, RuntimeError, ValueError, IndexError, DecodeError) as error:
-        raise InputError(f"{prefix} cannot be read as a checkpoint of TensorFlow: {first_line(error)}.") from None
-
-
-def _tensorflow(prefix: str) -> dict[str, np.ndarray]:
-    """The arrays of a checkpoint of TensorFlow, by names or by objects, without those of an optimizer."""
-    with _reader(prefix) as reader:
+        reader = tf.train.load_checkpoint(literal_path(prefix))
         names = reader.get_variable_to_shape_map()
         if _GRAPH not in names:
             names = [name for name in names if name.startswith(("bert/", "cls/"))]
@@ -200,6 +166,9 @@ def _tensorflow(prefix: str) -> dict[str, np.ndarray]:
                 array = reader.get_tensor(key)
                 arrays[theirs] = array.T if theirs == _OUTPUTS_FIRST else array
         return arrays
+    # TensorFlow turns data that ends too soon into Python's own error.
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError, DecodeError) as error:
+        raise InputError(f"{prefix} cannot be read as a checkpoint of TensorFlow: {first_line(error)}.") from None
 
 
 def _hugging_face(path: str) -> dict[str, np.ndarray]:

@@ -15,13 +15,6 @@ def check_sizes(**sizes: Any) -> None:
             raise InputError(f"model.{name}={size!r}: expected a whole number of 1 or more.")
 
 
-def check_rates(**rates: float) -> None:
-    """Raises ValueError for a dropout rate outside [0, 1)."""
-    for name, rate in rates.items():
-        if not 0.0 <= rate < 1.0:
-            raise InputError(f"model.{name}={rate}: expected 0 <= {name} < 1.")
-
-
 def one_of(name: str, given: Any, known: Mapping[Any, Any]) -> Any:
     """known[given].
 

@@ -68,26 +68,6 @@ class FusedBatchNormalization(keras.layers.BatchNormalization):
         return bool(keras.backend.backend() == "tensorflow" and self.trainable and plain and images)
 
 
-def batch_normalization(
-    *, epsilon: float, cross_replica: bool, name: str, zero_gamma: bool = False
-) -> keras.layers.BatchNormalization:
-    """Batch normalisation with momentum 0.9.
-
-    Args:
-      epsilon: added to the variance.
-      cross_replica: mean and variance over the batch of all replicas, instead of each replica's own; TensorFlow alone.
-      name: of the layer; an optimizer's exclusions match it and the weights 'gamma' and 'beta'.
-      zero_gamma: initialises the scale with 0 instead of 1.
-    """
-    return FusedBatchNormalization(
-        momentum=0.9,
-        epsilon=epsilon,
-        gamma_initializer="zeros" if zero_gamma else "ones",
-        synchronized=cross_replica,
-        name=name,
-    )
-
-
 @keras.saving.register_keras_serializable("tfbigbatch")
 class LocalResponseNormalization(keras.layers.Layer):
     """Local response normalisation across channels (Krizhevsky et al. 2012, section 3.3).

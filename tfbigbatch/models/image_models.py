@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfbigbatch.errors import InputError, nearest
-from tfbigbatch.models.sizes import RESNET_DEPTHS
 
 if TYPE_CHECKING:
     import keras
@@ -39,10 +38,18 @@ _MODELS = {
     "resnet": _Model("resnet.resnet", {}, {"blocks": (2, 2, 2, 2), "bottleneck": False, **_SMALL}),
     "resnet_cifar": _Model("resnet.cifar_resnet", {}, {"depth": 20, **_SMALL}),
 }
-for _depth in RESNET_DEPTHS:
+# The residual networks of He et al. 2015 by depth: blocks in each stage, and whether they are bottlenecks.
+for _depth, _blocks, _bottleneck in (
+    (14, (1, 1, 1, 1), True),
+    (18, (2, 2, 2, 2), False),
+    (34, (3, 4, 6, 3), False),
+    (50, (3, 4, 6, 3), True),
+    (101, (3, 4, 23, 3), True),
+    (152, (3, 8, 36, 3), True),
+):
     for _version, _suffix in ((1, ""), (2, "_v2")):
-        _fixed = {"depth": _depth, "version": _version}
-        _MODELS[f"resnet{_depth}{_suffix}"] = _Model("resnet.imagenet_resnet", _fixed, _RESNET)
+        _fixed = {"blocks": _blocks, "bottleneck": _bottleneck, "version": _version}
+        _MODELS[f"resnet{_depth}{_suffix}"] = _Model("resnet.resnet", _fixed, _RESNET)
 NAMES = sorted(_MODELS)
 """The registered names, sorted; a user's own are added to it."""
 _BUILT_IN = frozenset(NAMES)
@@ -105,6 +112,8 @@ def build(name: str, *, image_size: int, classes: int, cross_replica_norm: bool 
     Raises:
       ValueError: the name or a field is unknown, or a field is out of its range.
     """
+    from tfbigbatch.models import own_model
+
     known = defaults(name)
     for field in fields:
         if field not in known:
@@ -112,19 +121,11 @@ def build(name: str, *, image_size: int, classes: int, cross_replica_norm: bool 
     arguments = {"image_size": image_size, "classes": classes, "cross_replica_norm": cross_replica_norm, "name": name}
     function = _MODELS[name].function
     arguments |= {**_MODELS[name].fixed, **known, **fields}
-    if not isinstance(function, str):
-        return _built(name, function, arguments)
-    module, _, attribute = function.partition(".")
-    model: keras.Model = getattr(importlib.import_module(f"tfbigbatch.models.{module}"), attribute)(**arguments)
-    return model
-
-
-def _built(name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> keras.Model:
-    """The model of a user's function, called with those arguments that it takes."""
-    from tfbigbatch.models import own_model
-
-    own_model.fresh_names()
+    if isinstance(function, str):
+        module, _, attribute = function.partition(".")
+        function = getattr(importlib.import_module(f"tfbigbatch.models.{module}"), attribute)
     takes = inspect.signature(function).parameters
     if not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
         arguments = {field: value for field, value in arguments.items() if field in takes}
+    own_model.fresh_names()
     return own_model.checked(function(**arguments), f"the function of model {name!r}")

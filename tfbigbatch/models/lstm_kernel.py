@@ -69,9 +69,35 @@ def _loop(
 
 
 @tf.custom_gradient
-def _sequence(*arguments: tf.Tensor) -> tuple[Tensors, Callable[..., Tensors]]:
+def _sequence(
+    inputs: tf.Tensor,
+    output: tf.Tensor,
+    cell: tf.Tensor,
+    kernel: tf.Tensor,
+    recurrent_kernel: tf.Tensor,
+    bias: tf.Tensor,
+) -> tuple[Tensors, Callable[..., Tensors]]:
     """`lstm_sequence` with one product of the inputs, and derivatives of its own."""
-    outputs, gates, cells = _forward(*arguments)
+    arguments = inputs, output, cell, kernel, recurrent_kernel, bias
+    by_time = _swapped(inputs)
+    steps, rows, _ = _shape(by_time)
+    units = recurrent_kernel.shape[0]
+    from_inputs = tf.reshape(tf.matmul(_flat(by_time), kernel) + bias, [steps, rows, 4 * units])
+
+    def body(time: tf.Tensor, output: tf.Tensor, cell: tf.Tensor, *arrays: tf.TensorArray) -> tuple[Any, ...]:
+        output, cell, gates = step(from_inputs[time], output, cell, recurrent_kernel)
+        written = [array.write(time, value) for array, value in zip(arrays, (output, gates, cell))]
+        return time + 1, output, cell, *written
+
+    arrays = [
+        tf.TensorArray(dtype, steps, element_shape=[by_time.shape[1], width])
+        for dtype, width in ((inputs.dtype, units), (inputs.dtype, 4 * units), (tf.float32, units))
+    ]
+    _, _, _, *arrays = tf.while_loop(
+        lambda time, *_: time < steps, body, (tf.constant(0), output, cell, *arrays), maximum_iterations=steps
+    )
+    # [T, n, units], [T, n, 4 * units] and float32 [T, n, units].
+    outputs, gates, cells = (array.stack() for array in arrays)
 
     @tf.custom_gradient
     def derivatives(*given: tf.Tensor) -> tuple[Tensors, Callable[..., Any]]:
@@ -114,35 +140,6 @@ def step(from_inputs: tf.Tensor, output: tf.Tensor, cell: tf.Tensor, recurrent_k
     return output, cell, tf.cast(tf.concat([into, forget, candidate, out], axis=-1), output.dtype)
 
 
-def _forward(
-    inputs: tf.Tensor,
-    output: tf.Tensor,
-    cell: tf.Tensor,
-    kernel: tf.Tensor,
-    recurrent_kernel: tf.Tensor,
-    bias: tf.Tensor,
-) -> Tensors:
-    """Outputs [T, n, units], gates [T, n, 4 * units] and float32 cells [T, n, units]."""
-    by_time = _swapped(inputs)
-    steps, rows, _ = _shape(by_time)
-    units = recurrent_kernel.shape[0]
-    from_inputs = tf.reshape(tf.matmul(_flat(by_time), kernel) + bias, [steps, rows, 4 * units])
-
-    def body(time: tf.Tensor, output: tf.Tensor, cell: tf.Tensor, *arrays: tf.TensorArray) -> tuple[Any, ...]:
-        output, cell, gates = step(from_inputs[time], output, cell, recurrent_kernel)
-        written = [array.write(time, value) for array, value in zip(arrays, (output, gates, cell))]
-        return time + 1, output, cell, *written
-
-    arrays = [
-        tf.TensorArray(dtype, steps, element_shape=[by_time.shape[1], width])
-        for dtype, width in ((inputs.dtype, units), (inputs.dtype, 4 * units), (tf.float32, units))
-    ]
-    *_, outputs, gates, cells = tf.while_loop(
-        lambda time, *_: time < steps, body, (tf.constant(0), output, cell, *arrays), maximum_iterations=steps
-    )
-    return outputs.stack(), gates.stack(), cells.stack()
-
-
 def _backward(
     saved: Sequence[tf.Tensor],
     inputs: tf.Tensor,
@@ -154,32 +151,10 @@ def _backward(
     d_outputs: tf.Tensor,
     d_cell: tf.Tensor,
 ) -> Tensors:
-    """The derivatives of the arguments of `lstm_sequence`; `saved`: outputs, gates and cells that `_forward` gave."""
+    """The derivatives of the arguments of `lstm_sequence`; `saved`: outputs, gates and cells of all time steps."""
     outputs, gates, cells = saved
-    by_time = _swapped(inputs)
+    by_time, upstream = _swapped(inputs), _swapped(d_outputs)
     earlier_cells = tf.concat([cell[tf.newaxis], cells[:-1]], axis=0)
-    d_gates, d_output, d_cell = _backward_in_time(
-        _swapped(d_outputs), d_cell, gates, cells, earlier_cells, recurrent_kernel
-    )
-    d_flat = _flat(d_gates)
-    d_inputs = tf.reshape(tf.matmul(d_flat, kernel, transpose_b=True), tf.shape(by_time))
-    d_kernel = tf.matmul(_flat(by_time), d_flat, transpose_a=True)
-    earlier_outputs = tf.concat([output[tf.newaxis], outputs[:-1]], axis=0)
-    d_recurrent = tf.matmul(_flat(earlier_outputs), d_flat, transpose_a=True)
-    # A long sum: in float32.
-    d_bias = tf.cast(tf.reduce_sum(tf.cast(d_flat, tf.float32), axis=0), bias.dtype)
-    return _swapped(d_inputs), tf.cast(d_output, output.dtype), d_cell, d_kernel, d_recurrent, d_bias
-
-
-def _backward_in_time(
-    upstream: tf.Tensor,
-    d_cell: tf.Tensor,
-    gates: tf.Tensor,
-    cells: tf.Tensor,
-    earlier_cells: tf.Tensor,
-    recurrent_kernel: tf.Tensor,
-) -> Tensors:
-    """Derivatives of the gates before their non-linearities, [T, n, 4 * units], and of the first output and cell."""
     steps, rows, _ = _shape(upstream)
     units = recurrent_kernel.shape[0]
 
@@ -188,6 +163,7 @@ def _backward_in_time(
         d_output += tf.cast(upstream[time], tf.float32)
         squashed = tf.tanh(cells[time])
         d_cell += d_output * out * (1.0 - squashed * squashed)
+        # Of the gates before their non-linearities.
         d_gate = tf.concat(
             [
                 d_cell * candidate * into * (1.0 - into),
@@ -201,12 +177,19 @@ def _backward_in_time(
         d_output = tf.cast(tf.matmul(d_gate, recurrent_kernel, transpose_b=True), tf.float32)
         return time - 1, d_output, d_cell * forget, d_gates.write(time, d_gate)
 
-    d_output = tf.zeros([rows, units], tf.float32)
+    nothing = tf.zeros([rows, units], tf.float32)
     d_gates = tf.TensorArray(gates.dtype, steps, element_shape=[upstream.shape[1], 4 * units])
     _, d_output, d_cell, d_gates = tf.while_loop(
-        lambda time, *_: time >= 0, body, (tf.constant(steps) - 1, d_output, d_cell, d_gates), maximum_iterations=steps
+        lambda time, *_: time >= 0, body, (tf.constant(steps) - 1, nothing, d_cell, d_gates), maximum_iterations=steps
     )
-    return d_gates.stack(), d_output, d_cell
+    d_flat = _flat(d_gates.stack())
+    d_inputs = tf.reshape(tf.matmul(d_flat, kernel, transpose_b=True), tf.shape(by_time))
+    d_kernel = tf.matmul(_flat(by_time), d_flat, transpose_a=True)
+    earlier_outputs = tf.concat([output[tf.newaxis], outputs[:-1]], axis=0)
+    d_recurrent = tf.matmul(_flat(earlier_outputs), d_flat, transpose_a=True)
+    # A long sum: in float32.
+    d_bias = tf.cast(tf.reduce_sum(tf.cast(d_flat, tf.float32), axis=0), bias.dtype)
+    return _swapped(d_inputs), tf.cast(d_output, output.dtype), d_cell, d_kernel, d_recurrent, d_bias
 
 
 def _swapped(sequences: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from tfbigbatch.models import lstm
-from tfbigbatch.models.checks import check_rates, check_sizes
+from tfbigbatch.models.checks import check_sizes
 
 
 def lstm_language_model(
@@ -45,10 +45,9 @@ def lstm_language_model(
       [batch, hidden_units] as inputs.
 
     Raises:
-      ValueError: a size or rate is out of range.
+      ValueError: a size is out of range.
     """
     check_sizes(window=window, hidden_units=hidden_units, embedding_units=embedding_units, layers=layers)
-    check_rates(dropout=dropout)
 
     def uniform() -> keras.initializers.Initializer:
         return lstm.uniform(initial_scale)

@@ -20,7 +20,7 @@ def checked(model: Any, what: str) -> keras.Model:
     Raises:
       ValueError: it is no Keras 3 model, or Keras 3 computes with another backend than TensorFlow.
     """
-    if is_keras2(model):
+    if any(each.__module__.partition(".")[0] == "tf_keras" for each in type(model).__mro__):
         raise InputError(
             f"{what} returned {type(model).__name__} of tf_keras (Keras 2); expected a keras.Model of Keras 3. Write "
             "import keras in its place; or train it by its own model.fit, with an optimizer of tfbigbatch.keras2, as "
@@ -34,11 +34,6 @@ def checked(model: Any, what: str) -> keras.Model:
             "KERAS_BACKEND=tensorflow, or unset it; on another backend train it by its own model.fit."
         )
     return model
-
-
-def is_keras2(value: Any) -> bool:
-    """True if a value is an object of tf_keras."""
-    return any(each.__module__.partition(".")[0] == "tf_keras" for each in type(value).__mro__)
 
 
 def fresh_names() -> None:

@@ -14,7 +14,6 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.models import image_layers
 from tfbigbatch.models.checks import check_sizes, one_of
 from tfbigbatch.models.recompute import recomputed
-from tfbigbatch.models.sizes import RESNET_DEPTHS as DEPTHS
 
 # Filter and stride of the first convolution, and whether a max pooling of stride 2 follows.
 STEMS = {"7x7_pool": (7, 2, True), "3x3": (3, 1, False), "3x3_stride2": (3, 2, False)}
@@ -34,7 +33,9 @@ def resnet(
     recompute: bool = False,
     name: str = "resnet",
 ) -> keras.Model:
-    """A residual network with any number of blocks.
+    """A residual network with any number of blocks; for ImageNet the names 'resnet50' and others of `image_models`.
+
+    For 1,000 classes ResNet-50 has 25,557,032 parameters in version 1, and 25,549,352 in version 2.
 
     Version 1 is v1.5: He et al. 2015 (arXiv:1512.03385) with the stride of a bottleneck in its 3x3
     convolution. Version 2 is the full pre-activation of He et al. 2016 (arXiv:1603.05027); the shortcuts
@@ -64,15 +65,22 @@ def resnet(
       keras.Model from uint8 [batch, image_size, image_size, 3] to float32 logits [batch, classes].
 
     Raises:
-      ValueError: a size is out of range, or the image is too small for the stages.
+      ValueError: a size is out of range.
     """
-    _check_blocks(blocks)
+    if not blocks or not isinstance(blocks, (tuple, list)):
+        raise InputError(f"blocks={blocks!r}: expected the number of blocks in each stage, as (2, 2, 2, 2).")
     check_sizes(image_size=image_size, classes=classes, width=width)
+    check_sizes(**{f"blocks[{stage}]": count for stage, count in enumerate(blocks)})
     one_of("version", version, VERSIONS)
-    _check_halvings(image_size, stem, blocks)
+    size, stride, is_pooled = one_of("stem", stem, STEMS)
     network = _Layers(version, bottleneck, cross_replica_norm)
     pixels, x = image_layers.normalized_input(image_size)
-    x = _stem(network, x, width, stem)
+    x = network.convolution(x, width, size, stride, "stem_conv")
+    # Version 2 leaves the activation to the first block.
+    if version == 1:
+        x = network.activated(x, "stem_bn", "stem_relu")
+    if is_pooled:
+        x = keras.layers.MaxPooling2D(3, 2, padding="same", name="stem_pool")(x)
     ends = [x]
     for stage, count in enumerate(blocks, start=1):
         for block in range(1, count + 1):
@@ -86,27 +94,6 @@ def resnet(
     logits = image_layers.logits(x, classes, keras.initializers.RandomNormal(stddev=0.01))
     model = keras.Model(pixels, logits, name=name)
     return recomputed(model, ends) if recompute else model
-
-
-def imagenet_resnet(*, depth: int, **fields: Any) -> keras.Model:
-    """The networks of He et al. 2015 for ImageNet; basic blocks in 18 and 34 layers, bottlenecks in more.
-
-    For 1,000 classes ResNet-50 has 25,557,032 parameters in version 1, and 25,549,352 in version 2.
-
-    Args:
-      depth: 18, 34, 50, 101 or 152.
-      **fields: the other arguments of `resnet`.
-
-    Raises:
-      ValueError: the depth is none of them, and as `resnet`.
-    """
-    if depth not in DEPTHS:
-        raise InputError(
-            f"depth={depth!r}: expected one of {', '.join(map(str, DEPTHS))}. Another network is 'resnet' with "
-            "blocks of your own."
-        )
-    blocks, bottleneck = DEPTHS[depth]
-    return resnet(blocks=blocks, bottleneck=bottleneck, **fields)
 
 
 def cifar_resnet(*, depth: int, width: int = 16, stem: str = "3x3", **fields: Any) -> keras.Model:
@@ -130,31 +117,6 @@ def cifar_resnet(*, depth: int, width: int = 16, stem: str = "3x3", **fields: An
         below = 6 * max(count, 1) + 2
         raise InputError(f"depth={depth}: expected 6n + 2 layers; the nearest are {below} and {below + 6}.")
     return resnet(blocks=(count,) * 3, width=width, stem=stem, **fields)
-
-
-def _check_blocks(blocks: Any) -> None:
-    if not blocks or not isinstance(blocks, (tuple, list)):
-        raise InputError(f"blocks={blocks!r}: expected the number of blocks in each stage, as (2, 2, 2, 2).")
-    check_sizes(**{f"blocks[{stage}]": count for stage, count in enumerate(blocks)})
-
-
-def _check_halvings(image_size: int, stem: str, blocks: tuple[int, ...]) -> None:
-    _, stride, pooled = one_of("stem", stem, STEMS)
-    smallest = stride * (2 if pooled else 1) * 2 ** (len(blocks) - 1)
-    if image_size < smallest:
-        raise InputError(
-            f"image_size={image_size}: the stem {stem!r} and {len(blocks)} stages divide the image by {smallest}; "
-            f"expected {smallest} pixels or more, fewer stages, or another stem of {', '.join(map(repr, STEMS))}."
-        )
-
-
-def _stem(network: _Layers, x: keras.KerasTensor, width: int, stem: str) -> keras.KerasTensor:
-    size, stride, pooled = STEMS[stem]
-    x = network.convolution(x, width, size, stride, "stem_conv")
-    # Version 2 leaves the activation to the first block.
-    if network.version == 1:
-        x = network.activated(x, "stem_bn", "stem_relu")
-    return keras.layers.MaxPooling2D(3, 2, padding="same", name="stem_pool")(x) if pooled else x
 
 
 class _Layers:
@@ -184,8 +146,12 @@ class _Layers:
         )(x)
 
     def norm(self, x: keras.KerasTensor, name: str, zero_gamma: bool = False) -> keras.KerasTensor:
-        return image_layers.batch_normalization(
-            epsilon=1e-5, cross_replica=self._cross_replica_norm, zero_gamma=zero_gamma, name=name
+        return image_layers.FusedBatchNormalization(
+            momentum=0.9,
+            epsilon=1e-5,
+            gamma_initializer="zeros" if zero_gamma else "ones",
+            synchronized=self._cross_replica_norm,
+            name=name,
         )(x)
 
     def activated(self, x: keras.KerasTensor, norm_name: str, relu_name: str) -> keras.KerasTensor:

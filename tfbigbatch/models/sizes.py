@@ -1,4 +1,4 @@
-"""The published sizes of ResNet and BERT; importing this module does not import TensorFlow."""
+"""The published sizes of BERT; importing this module does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -6,15 +6,6 @@ from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
 
-# The residual networks of He et al. 2015 by depth: blocks in each stage, and whether they are bottlenecks.
-RESNET_DEPTHS = {
-    14: ((1, 1, 1, 1), True),
-    18: ((2, 2, 2, 2), False),
-    34: ((3, 4, 6, 3), False),
-    50: ((3, 4, 6, 3), True),
-    101: ((3, 4, 23, 3), True),
-    152: ((3, 8, 36, 3), True),
-}
 # Layers and hidden units. Attention has a head for each 64 hidden units; inner layers are four times as wide.
 BERT_SIZES = {
     "bert_tiny": (2, 128),

@@ -1,15 +1,14 @@
 """Small classifiers of grey images: an LSTM of their rows, LeNet-5, and the CNN of TensorFlow's MNIST tutorials.
 
 All map uint8 images [batch, rows, columns] to float32 logits [batch, classes], and take `shape`, (rows, columns);
-`classes`; and `brightest`, the pixel value that becomes 1.0. They raise ValueError for a size or rate out of its range.
+`classes`; and `brightest`, the pixel value that becomes 1.0. They raise ValueError for a size out of its range.
 """
 
 from __future__ import annotations
 
 import keras
 
-from tfbigbatch.errors import InputError
-from tfbigbatch.models.checks import check_rates, check_sizes
+from tfbigbatch.models.checks import check_sizes
 from tfbigbatch.models.lstm import lstm
 
 layers = keras.layers
@@ -36,7 +35,6 @@ def row_classifier(
         out cuDNN's kernel.
     """
     check_sizes(hidden_units=hidden_units, **({"projection_units": projection_units} if projection_units else {}))
-    check_rates(dropout=dropout)
     images, rows = _scaled(shape, brightest)
     if projection_units:
         rows = layers.Dense(projection_units, name="projection")(rows)
@@ -55,14 +53,9 @@ def lenet(
 
     Args:
       shape, classes, brightest: of the images, of 12 x 12 or more; see the module.
-      filters: of the first convolution, a multiple of 3; the second has 8/3 times as many (the published 6 and 16).
-      fc_units: units of the first dense layer, a multiple of 10; the second has 7/10 of them (120 and 84).
+      filters: of the first convolution; the second has 8/3 times as many (the published 6 and 16).
+      fc_units: units of the first dense layer; the second has 7/10 of them (120 and 84).
     """
-    if min(shape) < 12 or filters < 3 or filters % 3 or fc_units < 10 or fc_units % 10:
-        raise InputError(
-            f"shape={shape}, filters={filters}, fc_units={fc_units}: expected images of 12 x 12 or more, filters a "
-            "multiple of 3, as 6, and fc_units one of 10, as 120."
-        )
     images, x = _scaled(shape, brightest)
     x = layers.Reshape((*shape, 1), name="channel")(x)
     # The first pads by two: LeNet-5 read MNIST's 28 x 28 within 32 x 32.
@@ -93,7 +86,6 @@ def mnist_cnn(
       dropout: fraction of these units that are dropped in training.
     """
     check_sizes(filters=filters, fc_units=fc_units)
-    check_rates(dropout=dropout)
     images, x = _scaled(shape, brightest)
     x = layers.Reshape((*shape, 1), name="channel")(x)
     for number in (1, 2):
