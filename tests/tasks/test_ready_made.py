@@ -9,7 +9,7 @@ import tf_keras
 from tests.conftest import mirrored
 from tfbigbatch import tasks
 from tfbigbatch.config import new_config
-from tfbigbatch.tasks import compile_arguments
+from tfbigbatch.tasks import own_parts
 
 FEATURES, TARGETS = np.arange(60.0).reshape(20, 3), np.arange(20.0)
 LABELS = np.arange(20) % 4
@@ -149,7 +149,7 @@ def test_losses_of_each_kind_are_the_same(kind, replicas):
     strategy = mirrored(replicas) if replicas > 1 else tf.distribute.get_strategy()
     with strategy.scope():
         model = keras.Sequential([keras.Input((1,))])
-        model.compile(loss=compile_arguments.loss_of(KINDS[kind], model))
+        model.compile(loss=own_parts.loss_of(KINDS[kind], model))
 
     def in_replica():
         share = 4 // replicas

@@ -86,7 +86,9 @@ class BertTask(Task):
 
         network = self.network_from(self._model, self.network_facts)
         self.initialize(network)
-        bert_checkpoints.load_into(network, self._init_checkpoint)
+        path = self._init_checkpoint
+        if path:
+            bert_checkpoints.assign(network, bert_checkpoints.read(path), f"model.init_checkpoint={path}")
         return network
 
 
@@ -98,8 +100,7 @@ class BertPretraining(BertTask):
     The loss is the sum of two means: nats per masked token, and, where the data has it, nats per next sentence. Each
     replica and micro-batch takes its own mean, as in the published trainers.
 
-    `model.output_bias` is the initial bias of the masked words' logits: "frequency", log((c_i + 1) / sum_j (c_j + 1))
-    of the counts c of the training tokens that can be masked; "zero", as published; or "uniform" in [-0.02, 0.02].
+    `model.output_bias` is the initial bias of the masked words' logits, one of `output_bias.CHOICES`.
     """
 
     head_defaults = {"output_bias": output_bias.DEFAULT}

@@ -24,7 +24,7 @@ VOCABULARY = "vocab.txt"
 
 
 class FineTuning(BertTask):
-    """Fine-tuning on a labelled data set. A subclass defines `read_examples`, `builder` and `scores`."""
+    """Fine-tuning on a labelled data set. A subclass defines `builder` and `scores`, and reads its examples too."""
 
     target = "score"
     has_scores = True
@@ -48,11 +48,6 @@ class FineTuning(BertTask):
         # With the vocabulary, a run directory is enough to use the trained model on texts.
         self.run_files = {VOCABULARY: vocabulary.content}
         self.network_facts = {"vocabulary_size": len(vocabulary)}
-        self.read_examples(data_dir, use_fake_data)
-
-    def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
-        """Reads the examples into `train` and the held-out splits."""
-        raise NotImplementedError
 
     def loss(self) -> Any:
         import keras
@@ -72,10 +67,11 @@ class BertGlue(FineTuning):
     builder = "classifier"
     facts = ("vocabulary_size", "classes")
 
-    def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
+    def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
         from tfbigbatch.data.finetuning import fake, inputs
 
-        name = self._data["task"]
+        super().read(data, data_dir, use_fake_data)
+        name = data["task"]
         classes = glue.task(name).classes
         self._classes = 1 if classes is None else len(classes)
         self.data_signature = f"{self._classes} outputs"
@@ -85,7 +81,7 @@ class BertGlue(FineTuning):
             self.train, self.dev = fake.pairs(None if classes is None else len(classes))
         else:
             splits = ("train", "dev_matched", "dev_mismatched") if name == "MNLI" else ("train", "dev")
-            length = self._data["max_seq_length"]
+            length = data["max_seq_length"]
             self.train, self.dev, *others = (
                 inputs.of_glue(name, split, data_dir, self._tokenizer, max_seq_length=length) for split in splits
             )
@@ -127,17 +123,18 @@ class BertRace(FineTuning):
         questions = min(data["train_questions"] or 1_000, 1_000)
         return {**super().quick_data(data, data_dir), "train_questions": questions}
 
-    def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
+    def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
         from tfbigbatch.data.finetuning import fake, inputs
 
+        super().read(data, data_dir, use_fake_data)
         self.network_facts = {**self.network_facts, "choices": len(race.OPTIONS)}
         if use_fake_data:
             self.train, self.dev = fake.choices(len(race.OPTIONS))
             self.test = self.dev
             self._levels = {id(self.dev): np.resize(np.array(race.LEVELS), len(self.dev))}
             return
-        options = {name: self._data[name] for name in ("max_seq_length", "level")}
-        questions = {"train": self._data["train_questions"], "dev": 0, "test": 0}
+        options = {name: data[name] for name in ("max_seq_length", "level")}
+        questions = {"train": data["train_questions"], "dev": 0, "test": 0}
         (self.train, _), (self.dev, dev_levels), (self.test, test_levels) = (
             inputs.of_race(split, data_dir, self._tokenizer, questions=count, **options)
             for split, count in questions.items()
@@ -185,10 +182,10 @@ class BertSquad(FineTuning):
             last[f"last_{part}_article"] = min(data[f"last_{part}_article"] or stop, stop)
         return {**super().quick_data(data, data_dir), "doc_stride": min(data["doc_stride"], 32), **last}
 
-    def read_examples(self, data_dir: str | None, use_fake_data: bool) -> None:
+    def read(self, data: Mapping[str, Any], data_dir: str | None, use_fake_data: bool) -> None:
         from tfbigbatch.data.finetuning import fake, inputs
 
-        data = self._data
+        super().read(data, data_dir, use_fake_data)
         lengths = {name: data[name] for name in ("max_seq_length", "doc_stride", "max_query_length")}
         if use_fake_data:
             train, held_out = fake.questions(no_answer=data["no_answer"])
@@ -225,7 +222,7 @@ class BertSquad(FineTuning):
           outputs: 'start_positions' and 'end_positions', each float32 [windows, T].
         """
         data = self._data
-        predictions, odds = squad.decode(
+        predictions, _ = squad.decode(
             self._windows,
             outputs["start_positions"],
             outputs["end_positions"],
@@ -235,5 +232,5 @@ class BertSquad(FineTuning):
             threshold=data["no_answer_threshold"],
         )
         texts = squad.answer_texts(self._windows.questions)
-        found = scores.squad(texts, predictions, no_answer=data["no_answer"], odds=odds or None)
+        found = scores.squad(texts, predictions, no_answer=data["no_answer"])
         return {name: value for name, value in found.items() if not name.endswith(("total", "unanswered"))}

@@ -34,9 +34,7 @@ class Gnmt(Task):
     The model's fields are those of `gnmt.gnmt` and of the loss; the data's are those of `TranslationRecords`, of
     the search (`gnmt.translate`) and of the score (`bleu`).
 
-    `model.output_bias` is the initial bias of the logits: "frequency", log((c_i + 1) / sum_j (c_j + 1)) of the counts c
-    of the pieces in the training targets; "uniform" in [-initial_scale, initial_scale], as in MLPerf's reference; or
-    "zero".
+    `model.output_bias` is the initial bias of the logits, one of `output_bias.CHOICES`.
     """
 
     model_defaults = {

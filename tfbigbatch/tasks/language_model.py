@@ -24,8 +24,7 @@ class LSTMLanguageModel(Task):
 
     The default model is Zaremba's small one. The windows of an epoch depend on the corpus and on the batch size.
 
-    `model.output_bias` is the initial bias of the logits: "frequency", log((c_i + 1) / sum_j (c_j + 1)) of the training
-    text's counts; "uniform" in [-initial_scale, initial_scale], as all other weights (the paper's); or "zero".
+    `model.output_bias` is the initial bias of the logits, one of `output_bias.CHOICES`.
     """
 
     model_defaults = {

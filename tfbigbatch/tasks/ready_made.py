@@ -40,7 +40,7 @@ class ReadyMade(Task):
     ) -> None:
         from tfbigbatch.data.sources import splits
         from tfbigbatch.data.sources.image_folder import ImageFolder
-        from tfbigbatch.tasks import own_checks
+        from tfbigbatch.tasks import own_parts
 
         given = self.definition
         found = splits.read(
@@ -59,7 +59,7 @@ class ReadyMade(Task):
         self._is_weighted = any(len(splits.example_of(split)) > 2 for split in found.values())
         classes = splits.classes_of(self.train)
         self._arguments = self._arguments_of(model, self._features, classes)
-        self.real_examples = own_checks.weighted_examples
+        self.real_examples = own_parts.weighted_examples
         if isinstance(self.train, ImageFolder):
             # To use the trained model on other images.
             kept = {CLASSES: self.train.names, IMAGE_FOLDER: {"image_size": self.train.image_size}}
@@ -88,7 +88,7 @@ class ReadyMade(Task):
     @classmethod
     def network_from(cls, model: Mapping[str, Any], facts: Mapping[str, Any]) -> keras.Model:
         from tfbigbatch.data.sources import splits
-        from tfbigbatch.tasks.own_checks import built
+        from tfbigbatch.tasks.own_parts import built
 
         features = splits.from_description(facts.get("features"))
         classes = None if facts.get("classes") is None else fact(facts, "classes")
@@ -97,19 +97,19 @@ class ReadyMade(Task):
 
     def network(self) -> keras.Model:
         """The Keras model, from the features to the outputs, as the user's function returned it."""
-        from tfbigbatch.tasks import own_checks
+        from tfbigbatch.tasks import own_parts
 
         given = self.definition
-        self._network, self._outputs = own_checks.built(given.network, self._arguments, self._features, given.name)
+        self._network, self._outputs = own_parts.built(given.network, self._arguments, self._features, given.name)
         return self._network
 
     def loss(self) -> Any:
         """The loss as the user gave it; by default that of a classifier, from class numbers and logits."""
-        from tfbigbatch.tasks import compile_arguments, own_checks
+        from tfbigbatch.tasks import own_parts
 
-        found = compile_arguments.loss_of(self.definition.loss, self._network, is_weighted=self._is_weighted)
+        found = own_parts.loss_of(self.definition.loss, self._network, is_weighted=self._is_weighted)
         for split in (self.train, *(getattr(self, name) for name in self.evaluates_on)):
-            own_checks.check_labels(split, found, self._labels, self._outputs)
+            own_parts.check_labels(split, found, self._labels, self._outputs)
         return found
 
     def loss_weights(self) -> Any:
@@ -119,12 +119,10 @@ class ReadyMade(Task):
         """The metrics as the user gave them; for the default loss, by default those of a classifier."""
         import keras
 
-        from tfbigbatch.tasks import compile_arguments
+        from tfbigbatch.tasks import own_parts
 
         given = self.definition
-        found = compile_arguments.metrics_of(
-            given.metrics, is_default=given.loss is None, is_weighted=self._is_weighted
-        )
+        found = own_parts.metrics_of(given.metrics, is_default=given.loss is None, is_weighted=self._is_weighted)
         flat = [each for each in keras.tree.flatten(found) if each is not None]
         names = [each if isinstance(each, str) else each.name for each in flat]
         # Of several outputs, Keras puts the output's name before the metric's.
@@ -134,7 +132,7 @@ class ReadyMade(Task):
         return found
 
     def check_metrics(self, *, is_static: bool) -> None:
-        from tfbigbatch.tasks.own_checks import check_masked
+        from tfbigbatch.tasks.own_parts import check_masked
 
         check_masked(self.metrics(), self._labels, self._outputs, self.definition.name, is_static=is_static)
 

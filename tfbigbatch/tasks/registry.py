@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from typing import Any
 
 from tfbigbatch.errors import InputError, nearest
@@ -49,7 +48,7 @@ def register(name: str, cls: type[Task]) -> None:
 
     Raises:
       ValueError: the name is one of this package's own or not in lower case; or `cls` is not a subclass of `Task`, or
-        lacks a part of it.
+        names no held-out split.
     """
     if not isinstance(name, str) or not name or name != name.lower() or name in _BUILT_IN:
         raise InputError(
@@ -57,12 +56,6 @@ def register(name: str, cls: type[Task]) -> None:
         )
     if not isinstance(cls, type) or not issubclass(cls, Task):
         raise InputError(f"tasks.register: {name!r} is {cls!r}; expected a subclass of tfbigbatch.tasks.Task.")
-    required = ["__init__", "network", "loss", "scores" if cls.has_scores else "metrics"]
-    required += ["model_defaults_of"] if cls.models else []
-    static = inspect.getattr_static
-    missing = [f"{part}()" for part in required if static(cls, part) is static(Task, part)]
-    if missing:
-        raise InputError(f"tasks.register: {cls.__name__} lacks {', '.join(missing)}.")
     for attribute in ("evaluates_on", "models"):
         if isinstance(getattr(cls, attribute), str):
             raise InputError(f"tasks.register: {cls.__name__}.{attribute} is a text; expected a tuple of names.")

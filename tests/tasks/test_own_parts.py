@@ -10,7 +10,7 @@ from tfbigbatch import tasks, train
 from tfbigbatch.config import new_config
 from tfbigbatch.errors import InputError
 from tfbigbatch.run_directory.load import load_run
-from tfbigbatch.tasks import own_checks
+from tfbigbatch.tasks import own_parts
 
 FEATURES = np.zeros([90, 2], np.float32)
 NUMBERS = np.arange(90) % 3
@@ -124,13 +124,13 @@ def test_a_metric_that_is_wrong_under_a_mask_is_that_of_the_examples(tmp_path, r
 
 @pytest.mark.parametrize("metric", [Rows(), keras.metrics.MeanIoU(2, name="iou")])
 def test_where_a_batch_keeps_its_shape_it_is_refused_by_name(metric):
-    own_checks.check_masked([metric], LABEL, OUTPUT, "mine", is_static=False)
+    own_parts.check_masked([metric], LABEL, OUTPUT, "mine", is_static=False)
     right = ["accuracy", keras.metrics.AUC(), keras.metrics.CategoricalAccuracy(), f1("macro", "f1")]
-    own_checks.check_masked(right, LABEL, OUTPUT, "mine", is_static=True)
+    own_parts.check_masked(right, LABEL, OUTPUT, "mine", is_static=True)
     with pytest.raises(InputError, match=f"task mine: metric '{metric.name}' is wrong under a mask"):
-        own_checks.check_masked([*right, metric], LABEL, OUTPUT, "mine", is_static=True)
+        own_parts.check_masked([*right, metric], LABEL, OUTPUT, "mine", is_static=True)
 
 
 def test_a_metric_of_several_numbers_is_refused():
     with pytest.raises(InputError, match=r"metric 'each' is \[3\] numbers; expected one"):
-        own_checks.check_masked([f1(None, "each")], LABEL, OUTPUT, "mine", is_static=False)
+        own_parts.check_masked([f1(None, "each")], LABEL, OUTPUT, "mine", is_static=False)
