@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
-from keras.src.losses.loss import squeeze_or_expand_to_same_rank
+from keras.src.losses import loss as keras_loss
 
 from tfbigbatch.data.dataset import Dataset
 from tfbigbatch.data.sources import splits
@@ -174,7 +174,8 @@ def _of_each_example(what: str, function: Callable[[Any, Any], Any], is_weighted
     @functools.wraps(function)
     def values(labels: Any, outputs: Any) -> Any:
         # Labels [n] less outputs [n, 1] would be [n, n].
-        labels, outputs = squeeze_or_expand_to_same_rank(ops.convert_to_tensor(labels), ops.convert_to_tensor(outputs))
+        labels, outputs = ops.convert_to_tensor(labels), ops.convert_to_tensor(outputs)
+        labels, outputs = keras_loss.squeeze_or_expand_to_same_rank(labels, outputs)
         if keras.backend.is_float_dtype(labels.dtype):
             labels = ops.cast(labels, outputs.dtype)
         found = ops.convert_to_tensor(function(labels, outputs))
