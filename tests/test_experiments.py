@@ -169,7 +169,7 @@ def test_fields_are_overridden_by_text():
         ("bert/muon", "optimizer.treatments=logits", "treatments='logits'; expected pairs"),
         ("bert/muon", 'optimizer.treatments=("logits", "vector")', "treatments holds 'logits'; expected pairs"),
         ("bert/muon", 'optimizer.treatments={"logits": "vektor"}', "Did you mean 'vector'"),
-        ("bert/muon", "optimizer.ns_steps=3", "write newton_schulz={'steps': 3}"),
+        ("bert/muon", "optimizer.steps=3", "write newton_schulz={'steps': 3}"),
         ("bert/muon", "optimizer.newton_schulz.step=3", "newton_schulz takes no argument 'step'. Did you mean 'steps'"),
         ("bert/muon", "optimizer.vectors.beta_2=2", "vectors.beta_2=2 is out of range"),
     ],
