@@ -20,7 +20,7 @@ def test_the_last_of_the_arrays_are_split_off():
 
 def records_of(split):
     own = HostSlice(5, 1, 0)
-    runs = reader.records_in_order(reader.RecordReader(split.files, split.counts, split.offsets), own)
+    runs = reader.records_in_order(reader.RecordReader(split), own)
     return [record.decode() for records, *_ in runs for record in records.numpy() if record]
 
 

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,6 @@ COUNTS = "train.token_counts.npy"
 # frequencies are known to 0.003 nats.
 _MOST_COUNTED = 1_000_000
 _TOGETHER = 1024
-_Manifest = TypeVar("_Manifest")
 
 
 def id_type(vocabulary_size: int) -> np.dtype:
@@ -85,34 +84,29 @@ def counts(split: Split, targets: Callable[[bytes], np.ndarray], vocabulary_size
     return found
 
 
-def load(
-    folder: str | None,
-    kind: record_manifest.Kind,
+def read(
+    folder: str,
+    content: dict[str, Any],
+    splits: dict[str, Split],
     vocabulary_file: str,
     vocabulary_of: Callable[[str], Any],
-    build: Callable[[str, dict[str, Any], dict[str, Any]], _Manifest],
-) -> _Manifest:
-    """The manifest of a prepared folder of texts, checked against its files, vocabulary and counts.
+) -> dict[str, Any]:
+    """The attributes of a PreparedText, by name, within record_manifest.loading.
 
     Args:
-      folder, kind: see record_manifest.load.
+      folder, content, splits: of the context.
       vocabulary_file: its name in the folder.
       vocabulary_of: function of its path; gives a vocabulary with `content`.
-      build: function of the folder's path, the content of manifest.json and the attributes of PreparedText.
 
     Raises:
-      ValueError: as record_manifest.load; or the vocabulary or the counts have changed.
+      ValueError: there is no training split, or the vocabulary or the counts have changed.
     """
-
-    def built(folder: str, content: dict[str, Any], splits: dict[str, Split]) -> _Manifest:
-        record_manifest.check_types({"train": Split}, splits)
-        path = os.path.join(folder, vocabulary_file)
-        vocabulary = vocabulary_of(path)
-        check_vocabulary(path, vocabulary.content, content["vocabulary_sha256"])
-        counts = read_array(folder, COUNTS, content["token_counts_sha256"])
-        return build(folder, content, {"vocabulary": vocabulary, "splits": splits, "stored_counts": counts})
-
-    return record_manifest.load(folder, kind, built)
+    record_manifest.check_types({"train": Split}, splits)
+    path = os.path.join(folder, vocabulary_file)
+    vocabulary = vocabulary_of(path)
+    check_vocabulary(path, vocabulary.content, content["vocabulary_sha256"])
+    counts = read_array(folder, COUNTS, content["token_counts_sha256"])
+    return {"vocabulary": vocabulary, "splits": splits, "stored_counts": counts}
 
 
 def save(
@@ -181,7 +175,7 @@ class TextPreparation(preparation.Preparation):
 
     Args:
       source: path of the texts; its last part names the source in the manifest.
-      options: dataclass of flags, with `processes`, `overwrite` and `given`.
+      options: dataclass of flags, with `processes` and `given`.
       names, paths: of the texts.
       contents: what else the result depends on; JSON.
 
@@ -208,15 +202,13 @@ class TextPreparation(preparation.Preparation):
         given = getattr(options, self.given)
         self.vocabulary = self.vocabulary_of(given) if given else None
         kept = dataclasses.asdict(options)
-        for name in ("processes", "overwrite"):
-            del kept[name]
+        del kept["processes"]
         kept[self.given] = self.vocabulary and hashlib.sha256(self.vocabulary.content).hexdigest()
         self.fingerprint = preparation.fingerprint(source, self.kind.what, kept, contents, rows_of(names, paths))
 
     def prepare(self, folder: str, say: Callable[[str], object] = lambda line: None) -> tuple[dict[str, Any], bool]:
         """`preparation.prepare` of this; the files do not depend on the number of processes."""
-        options = self.options
-        return preparation.prepare(self, folder, processes=options.processes, overwrite=options.overwrite, say=say)
+        return preparation.prepare(self, folder, processes=self.options.processes, say=say)
 
     @property
     def function(self) -> Callable[[Any, Callable[[], None]], Any]:

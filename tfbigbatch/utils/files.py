@@ -11,7 +11,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -221,18 +221,14 @@ def read_json_dictionary(path: str) -> dict[str, Any]:
     return content
 
 
-def read_array(path: str, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
+def read_array(path: str) -> np.ndarray:
     """The array in a .npy file. Nothing is unpickled: an array of objects could hold code.
-
-    Args:
-      path: of the file.
-      mmap_mode: "r" for an array that stays in the file, mapped into memory.
 
     Raises:
       ValueError: the file cannot be read, is not a .npy file, or holds objects.
     """
     with _loading(path):
-        found = np.load(path, mmap_mode, allow_pickle=False)
+        found = np.load(path, allow_pickle=False)
         if isinstance(found, np.lib.npyio.NpzFile):
             found.close()
             raise ValueError("it holds several arrays")

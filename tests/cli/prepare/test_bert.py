@@ -26,7 +26,7 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     again = tfbigbatch(*arguments)
     assert again.returncode == 0 and "holds this already" in again.stdout
     other = tfbigbatch(*arguments, "--seed=3")
-    assert other.returncode == 1 and "--overwrite" in other.stderr and "Traceback" not in other.stderr
+    assert other.returncode == 1 and "Choose another folder" in other.stderr and "Traceback" not in other.stderr
     assert bert_manifest.load(f"{tmp_path}/out").max_seq_length == 32
 
 

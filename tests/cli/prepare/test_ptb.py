@@ -10,5 +10,6 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     assert "is prepared" in first.stdout and "3 tokens, 1 made <unk>" in first.stdout
     again = tfbigbatch(*arguments)
     assert again.returncode == 0 and "holds this corpus already" in again.stdout
-    other = tfbigbatch(*arguments, "--vocabulary_size=3")
-    assert other.returncode == 1 and "--overwrite" in other.stderr
+    (tmp_path / "ptb.test.txt").write_text("another\n")
+    other = tfbigbatch(*arguments)
+    assert other.returncode == 1 and "Choose another folder" in other.stderr

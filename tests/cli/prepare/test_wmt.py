@@ -23,4 +23,4 @@ def test_it_prepares_says_so_and_does_not_repeat(tmp_path):
     again = tfbigbatch(*arguments)
     assert again.returncode == 0 and "holds this already" in again.stdout
     other = tfbigbatch(*arguments, "--max_length=20")
-    assert other.returncode == 1 and "--overwrite" in other.stderr and "Traceback" not in other.stderr
+    assert other.returncode == 1 and "Choose another folder" in other.stderr and "Traceback" not in other.stderr

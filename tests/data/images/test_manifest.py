@@ -9,7 +9,6 @@ import pytest
 
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.manifest import Manifest
-from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records.manifest import Split
 
 
@@ -46,22 +45,10 @@ def test_what_was_saved_is_loaded(tmp_path):
     assert content["source"] == "cats"
 
 
-def test_an_index_of_many_records_stays_in_its_file(tmp_path, monkeypatch):
-    folder, manifest = saved(tmp_path)
-    monkeypatch.setattr(record_manifest, "MOST_IN_MEMORY", 2)
-    loaded = image_manifest.load(str(folder))
-    train, held = loaded.splits["train"], loaded.splits["validation"]
-    assert isinstance(train.offsets.base, np.memmap) and not isinstance(held.offsets.base, np.memmap)
-    np.testing.assert_array_equal(train.offsets, manifest.splits["train"].offsets)
-    rest, last = train.split_off("minival", 1)
-    assert [part.offsets.tolist() for part in (rest, last)] == [[0, 20], [50]]
-    # Another dataset's index: the last record would begin past the end of its file.
-    np.save(folder / "train.index.npy", np.array([0, 20, 100]))
-    with pytest.raises(ValueError, match="the offsets are not those of its files"):
-        image_manifest.load(str(folder))
-    np.save(folder / "train.index.npy", np.array([0, 20]))
-    with pytest.raises(ValueError, match="is not the index of the files"):
-        image_manifest.load(str(folder))
+def test_offsets_of_other_files_are_refused():
+    for offsets in ([0, 100], [5, 20], [20, 0]):
+        with pytest.raises(ValueError, match="the offsets are not those of its files"):
+            Split("train", ("file",), [2], offsets, [100])
 
 
 def test_a_folder_can_move_and_the_same_gives_the_same_bytes(tmp_path):
@@ -99,6 +86,7 @@ def edited(**changes):
         ("train.index.npy", os.remove, "train.index.npy cannot be read"),
         ("train.index.npy", lambda path: path.write_bytes(path.read_bytes()[:40]), "train.index.npy cannot be read"),
         ("train.index.npy", lambda path: np.save(path, [0, 20, 51]), "is not the index of the files"),
+        ("train.index.npy", lambda path: np.save(path, [0, 20]), "is not the index of the files"),
     ],
 )
 def test_a_damaged_folder_is_told_what_to_do(tmp_path, name, damage, said):

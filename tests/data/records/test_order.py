@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbigbatch.data.records import order as order_module
 from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, examples_at
 
 COUNTS = (20, 3, 41, 8, 31)
@@ -22,7 +21,7 @@ def read(order, step, steps):
             epoch, window = epoch + 1, 0
             continue
         at = tf.constant(epoch, tf.int64), tf.constant(window, tf.int64)
-        first, size = order.pieces(*at, order.short_chunks(at[0]))
+        first, size = order.pieces(*at, order.ends(at[0]))
         records = np.concatenate([np.arange(f, f + n) for f, n in zip(first.numpy(), size.numpy())])
         shuffled = order.shuffled(*at, tf.constant(len(records), tf.int64)).numpy()
         found += [(epoch, record) for record in records[shuffled]]
@@ -37,9 +36,7 @@ def all_hosts(hosts, steps, **options):
 
 
 @pytest.mark.parametrize("counts", [COUNTS, (0, 16, 8, 0), (1, 1, 1), (5,), (0, 7)])
-@pytest.mark.parametrize("block", [3, 1 << 16])
-def test_pieces_are_those_of_a_sum_over_all_chunks(counts, block, monkeypatch):
-    monkeypatch.setattr(order_module, "_BLOCK", block)
+def test_pieces_are_those_of_a_sum_over_all_chunks(counts):
     order = RecordOrder(Chunks(np.array(counts), 8), HostSlice(3, 1, 0), seed=4, window=5)
     first = np.concatenate([np.arange(0, count, 8) + sum(counts[:file]) for file, count in enumerate(counts)])
     size = np.concatenate([np.minimum(8, count - np.arange(0, count, 8)) for count in counts])
@@ -47,9 +44,9 @@ def test_pieces_are_those_of_a_sum_over_all_chunks(counts, block, monkeypatch):
         at = tf.constant(epoch, tf.int64)
         chunks = examples_at(epoch * len(first) + np.arange(len(first)), seed=8, dataset_size=len(first)).numpy()
         expected = np.concatenate([np.arange(first[chunk], first[chunk] + size[chunk]) for chunk in chunks])
-        short = order.short_chunks(at)
+        ends = order.ends(at)
         for window in range(int(order.windows(at))):
-            pieces = order.pieces(at, tf.constant(window, tf.int64), short)
+            pieces = order.pieces(at, tf.constant(window, tf.int64), ends)
             found = [np.arange(begin, begin + count) for begin, count in zip(*(each.numpy() for each in pieces))]
             assert all(len(piece) for piece in found)
             np.testing.assert_array_equal(np.concatenate(found), expected[5 * window : 5 * window + 5])

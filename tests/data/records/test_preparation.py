@@ -29,23 +29,24 @@ def write(shard, tick):
 class Words(preparation.Preparation):
     """Shards of two words; in place of the second, an error where one is given."""
 
-    kind, splits, unit, function = KIND, ("train",), "shard", staticmethod(write)
+    kind, unit, function = KIND, "shard", staticmethod(write)
 
     def __init__(self, seed=0, error=None):
         self.fingerprint, self.error = fingerprint(seed=seed), error
 
     def load(self, folder):
-        return record_manifest.load(folder, KIND, lambda folder, content, splits: splits)
+        with record_manifest.loading(folder, KIND) as (_, _, splits):
+            return splits
 
     def tasks(self, folder, say):
         return [shards.Shard("train", number, 2, folder, self.error if number else None) for number in range(2)]
 
-    def save(self, folder, results, say):
+    def save(self, folder, results):
         record_manifest.save(folder, KIND, shards.splits_of(results), {})
 
 
-def prepare(folder, job, overwrite=False):
-    return preparation.prepare(job, str(folder), processes=1, overwrite=overwrite)
+def prepare(folder, job):
+    return preparation.prepare(job, str(folder), processes=1)
 
 
 def test_a_folder_is_locked_for_one_command(tmp_path):
@@ -64,18 +65,13 @@ def test_the_fingerprint_is_of_the_content_and_not_of_where_it_lies():
     assert len(digests) == 4 and fingerprint()["source"] == "set"
 
 
-def test_a_finished_folder_is_of_one_fingerprint_unless_overwritten(tmp_path):
+def test_a_finished_folder_is_of_one_fingerprint(tmp_path):
     content, already = prepare(tmp_path, Words())
     assert not already and content["splits"]["train"]["examples"] == 4
-    assert prepare(tmp_path, Words()) == (content, True)
-    with pytest.raises(ValueError, match=r"or with the options {'seed': 0}.*--overwrite"):
+    assert json.loads((tmp_path / PROGRESS / "plan.json").read_text()) == fingerprint()
+    with pytest.raises(ValueError, match=r"or with the options {'seed': 0}. Choose another folder"):
         prepare(tmp_path, Words(seed=1))
-    # Whatever fails after it.
-    with pytest.raises(KeyError):
-        prepare(tmp_path, Words(seed=1, error=KeyError()), overwrite=True)
-    assert not (tmp_path / "manifest.json").exists()
-    assert not prepare(tmp_path, Words(seed=1), overwrite=True)[1]
-    assert json.loads((tmp_path / PROGRESS / "plan.json").read_text()) == fingerprint(seed=1)
+    assert prepare(tmp_path, Words()) == (content, True)
 
 
 def test_a_stopped_command_is_resumed(tmp_path):
@@ -86,12 +82,12 @@ def test_a_stopped_command_is_resumed(tmp_path):
     assert (tmp_path / "train-00000-of-00002").stat().st_mtime_ns == before
 
 
-def test_files_of_others_are_left_alone(tmp_path):
-    (tmp_path / "train-00001-of-00002").write_bytes(b"precious")
-    for overwrite in (False, True):
-        with pytest.raises(ValueError, match="files that this command did not make, such as .*train-00001-of-00002"):
-            prepare(tmp_path, Words(), overwrite)
-    assert (tmp_path / "train-00001-of-00002").read_bytes() == b"precious"
+@pytest.mark.parametrize("name", ["train-00001-of-00002", "manifest.json", "validation.index.npy"])
+def test_files_of_others_are_left_alone(tmp_path, name):
+    (tmp_path / name).write_bytes(b"precious")
+    with pytest.raises(ValueError, match=f"files that this command did not make, such as .*{name}"):
+        prepare(tmp_path, Words())
+    assert (tmp_path / name).read_bytes() == b"precious"
 
 
 def shard_in(folder):
@@ -136,15 +132,3 @@ def test_pieces_are_dealt_out_in_runs_of_about_the_same_size(count):
     assert all(last > first for first, last in portions) and len(portions) == count
     first_heavy = list(shards.portions(np.cumsum([9999, 1, 1, 1]), 3))
     assert [last - first for first, last in first_heavy] == [1, 1, 2]
-
-
-def test_a_line_names_the_reasons_if_there_are_any():
-    said = preparation.account("a.tsv", "rows", 1234, {"bad": 1, "empty": 0})
-    assert said == "a.tsv, rows: 1,234 read, 1,233 used; left out: 1 bad"
-    assert preparation.account("a.tsv", "rows", 3, {"bad": 0}) == "a.tsv, rows: 3 read, 3 used"
-
-
-def test_hidden_files_and_those_of_macos_archives():
-    hidden = (".DS_Store", "a/._b.jpg", "__MACOSX/a/b.jpg", ".ipynb_checkpoints/a.jpg", "a/.b/c.txt")
-    assert all(map(preparation.is_hidden, hidden))
-    assert not any(map(preparation.is_hidden, ("a/b.jpg", "a.b/c.d", "MACOSX/a")))

@@ -1,18 +1,14 @@
 """From parallel texts to a prepared folder, and what its records hold."""
 
-import gzip
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers.datasets import real_data
 from tests.helpers.datasets.compared import digests
 from tests.helpers.datasets.translation_sets import pair, prepared, sentence, write
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import prepare
-from tfbigbatch.data.translation.vocabulary import normalised
 
 pytest.importorskip("sentencepiece")
 
@@ -96,10 +92,8 @@ def test_a_finished_command_does_nothing_but_put_back_a_text_that_was_lost(tmp_p
     assert not already and prepared(tmp_path, train, test=test) == (folder, content, True)
     (tmp_path / "out" / "test.reference.txt").unlink()
     assert not prepared(tmp_path, train, test=test)[2] and digests(folder) == before
-    with pytest.raises(ValueError, match=r"or with the options .*'max_length': 50.*--overwrite"):
+    with pytest.raises(ValueError, match=r"or with the options .*'max_length': 50.*Choose another folder"):
         prepared(tmp_path, train, test=test, max_length=40)
-    prepared(tmp_path, train, overwrite=True)
-    assert list(translation_manifest.load(folder).splits) == ["train"]
 
 
 def test_a_vocabulary_is_given(tmp_path):
@@ -143,19 +137,3 @@ def test_as_many_targets_as_sources_are_asked_for():
         prepare.splits_of((["a"], ["c"]), test=([], ["c"]))
     with pytest.raises(ValueError, match="Give the training text: --source_files="):
         prepare.splits_of(([], []))
-
-
-def test_real_sentences_come_back_as_they_are(tmp_path):
-    names = ("val", "test_2016_flickr", "test_2017_flickr")
-    files = [tuple(real_data.path("multi30k", f"{name}.{side}.gz") for side in ("en", "de")) for name in names]
-    folder, content, _ = prepared(tmp_path, files[:1], test=files[1:], vocabulary_size=2000)
-    counts = content["counts"]
-    assert counts["train"]["lines"] == 1014 and counts["test"]["pairs"] == counts["test_2"]["pairs"] == 1000
-    for split, pair_of_files in zip(("test", "test_2"), files[1:]):
-        lines = []
-        for path, kept in zip(pair_of_files, translation_manifest.text_paths(folder, split)):
-            with gzip.open(path, "rb") as file, open(kept, "rb") as copy:
-                content = file.read()
-                assert copy.read() == content
-            lines.append([normalised(line) for line in content.decode().split("\n")[:-1]])
-        assert list(pairs_of(folder, split)) == list(zip(*lines))

@@ -37,7 +37,7 @@ def plain(count, first=0):
     return "\n\n".join("\n".join(document(number)) for number in range(first, first + count)) + "\n"
 
 
-def prepared(folder, text, *, name="out", processes=1, validation_fraction=0.0, overwrite=False, **settings):
+def prepared(folder, text, *, name="out", processes=1, validation_fraction=0.0, **settings):
     """A prepared set of a text; (its folder, what the manifest says, whether it was there)."""
     source = folder / "text.txt"
     source.write_text(text, encoding="utf-8")
@@ -46,6 +46,5 @@ def prepared(folder, text, *, name="out", processes=1, validation_fraction=0.0, 
         vocab_file=write_vocabulary(folder),
         validation_fraction=validation_fraction,
         processes=processes,
-        overwrite=overwrite,
     )
     return str(folder / name), *prepare.prepare(str(source), str(folder / name), options)

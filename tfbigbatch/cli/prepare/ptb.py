@@ -18,18 +18,11 @@ from tfbigbatch.data.language_model import corpus
 def define_flags() -> None:
     flags.DEFINE_string("source", None, "Folder of the three texts.", required=True)
     flags.DEFINE_string("output_dir", None, "Folder for the prepared corpus; the trainer's --data_dir.", required=True)
-    flags.DEFINE_integer("vocabulary_size", None, "Number of words to keep, including <eos> and <unk>. Default: all.")
-    flags.DEFINE_bool("overwrite", False, "Replace a corpus prepared from other texts in --output_dir.")
 
 
 def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
-    manifest, already = corpus.prepare(
-        corpus.find_texts(options.source),
-        options.output_dir,
-        vocabulary_size=options.vocabulary_size,
-        overwrite=options.overwrite,
-    )
+    manifest, already = corpus.prepare(corpus.find_texts(options.source), options.output_dir)
     print(f"{options.output_dir} {'holds this corpus already' if already else 'is prepared'}:")
     for split in corpus.SPLITS:
         print(f"  {split:5s}  {manifest['tokens'][split]:>11,} tokens, {manifest['unknown'][split]:,} made <unk>")

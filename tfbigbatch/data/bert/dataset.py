@@ -1,7 +1,4 @@
-"""BERT pretraining data in TFRecord files as a Dataset: read, shuffle, batch, then parse and mask whole batches.
-
-A damaged record becomes an example with weight 0 in the same position: no other example, and no later batch, changes.
-"""
+"""BERT pretraining data in TFRecord files as a Dataset: read, shuffle, batch, then parse and mask whole batches."""
 
 from __future__ import annotations
 

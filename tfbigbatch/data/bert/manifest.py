@@ -65,14 +65,12 @@ def load(folder: str | None) -> Manifest:
     """The manifest of a prepared folder.
 
     Raises:
-      ValueError: as prepared_text.load.
+      ValueError: as record_manifest.loading and prepared_text.read.
     """
-
-    def build(folder: str, content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
+    with record_manifest.loading(folder, KIND) as (folder, content, splits):
+        texts = prepared_text.read(folder, content, splits, VOCABULARY, tokenizer.Vocabulary.load)
         record_manifest.check_types(_FIELDS, content)
         return Manifest(**{name: content[name] for name in _FIELDS}, **texts)
-
-    return prepared_text.load(folder, KIND, VOCABULARY, tokenizer.Vocabulary.load, build)
 
 
 def save(folder: str, manifest: Manifest, about: Mapping[str, Any]) -> None:

@@ -133,10 +133,8 @@ def read(data_dir: str | None, name: str, split: str) -> Rows:
 
 def _lines(file: str) -> list[tuple[int, list[str]]]:
     """(line number, cells) of each line. Quotes are ordinary characters: GLUE's texts have unbalanced ones."""
-    with text_files.opened(file) as opened:
-        content = opened.read()
     # A text may contain a carriage return; MRPC's header begins with a byte order mark.
-    lines = text_files.decoded(content, file).split("\n")
+    lines = text_files.read(file).split("\n")
     return [(number, line.rstrip("\r").split("\t")) for number, line in enumerate(lines, 1) if line.rstrip("\r")]
 
 

@@ -44,16 +44,13 @@ def load(folder: str | None) -> Manifest:
     """The Manifest of a prepared folder, checked against the files' sizes and the index.
 
     Raises:
-      ValueError: as record_manifest.load.
+      ValueError: as record_manifest.loading.
     """
-
-    def build(folder: str, content: dict[str, Any], splits: dict[str, Split]) -> Manifest:
+    with record_manifest.loading(folder, KIND) as (_, content, splits):
         record_manifest.check_types({"train": Split}, splits)
         record_manifest.check_types(_TYPES, content)
         fields: dict[str, Any] = {name: content.get(name) for name in _TYPES}
         return Manifest(splits=splits, **{**fields, "classes": tuple(map(str, fields["classes"]))})
-
-    return record_manifest.load(folder, KIND, build)
 
 
 def save(folder: str, manifest: Manifest, about: Mapping[str, Any]) -> None:

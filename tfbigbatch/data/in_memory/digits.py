@@ -18,10 +18,7 @@ _TRAIN_SIZE = 1437
 
 
 def load(data_dir: str | None = None) -> tuple[Arrays, ...]:
-    """1,437 training and 360 test images, uint8 in [0, 16], split after a fixed shuffle.
-
-    Args:
-      data_dir: not used.
+    """1,437 training and 360 test images, uint8 in [0, 16], split after a fixed shuffle; `data_dir` is not used.
 
     Raises:
       ValueError: scikit-learn is not installed.

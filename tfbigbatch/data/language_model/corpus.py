@@ -69,7 +69,7 @@ def load(data_dir: str | None) -> Corpus:
       ValueError: the folder is not prepared, or a file is damaged.
     """
 
-    def build(folder: str, content: dict[str, Any], _: Any) -> Corpus:
+    with manifests.loading(data_dir, KIND) as (folder, content, _):
         digests = content["sha256"]
         parts = {split: prepared_text.read_array(folder, f"{split}.npy", digests[split]) for split in SPLITS}
         path = os.path.join(folder, _VOCABULARY)
@@ -77,8 +77,6 @@ def load(data_dir: str | None) -> Corpus:
             words = files.read_bytes(path)
         prepared_text.check_vocabulary(path, words, digests["vocabulary"])
         return Corpus(**parts, vocabulary=tuple(words.decode().split("\n")[:-1]))
-
-    return manifests.load(data_dir, KIND, build)
 
 
 def find_texts(folder: str) -> dict[str, str]:
@@ -98,9 +96,7 @@ def find_texts(folder: str) -> dict[str, str]:
     return found
 
 
-def prepare(
-    texts: Mapping[str, str], output_dir: str, *, vocabulary_size: int | None = None, overwrite: bool = False
-) -> tuple[dict[str, Any], bool]:
+def prepare(texts: Mapping[str, str], output_dir: str) -> tuple[dict[str, Any], bool]:
     """Prepares a folder from three texts, line by line.
 
     Words are separated by white space; each line, an empty one too, ends with <eos>. The vocabulary is the training
@@ -108,40 +104,34 @@ def prepare(
 
     Args:
       texts: paths of UTF-8 texts for 'train', 'valid' and 'test'.
-      output_dir, overwrite: see `preparation.prepare`, as for the result.
-      vocabulary_size: words to keep, with <eos> and <unk>; None for all words of the training text.
+      output_dir: see `preparation.prepare`, as for the result.
 
     Raises:
       ValueError: a text is missing, empty or not UTF-8; or as `preparation.prepare`.
     """
-    if vocabulary_size is not None and vocabulary_size < 2:
-        raise InputError(
-            f"--vocabulary_size={vocabulary_size}: expected 2 or more, since {END_OF_LINE} and {UNKNOWN} count."
-        )
-    return preparation.prepare(_Texts(texts, vocabulary_size), output_dir, processes=1, overwrite=overwrite)
+    return preparation.prepare(_Texts(texts), output_dir, processes=1)
 
 
 class _Texts(preparation.Preparation):
     """The preparation of three texts; a task is the name of a split, its result the ids and the words made <unk>."""
 
-    kind, load, unit, splits = KIND, staticmethod(load), "text", ()
+    kind, load, unit = KIND, staticmethod(load), "text"
 
-    def __init__(self, texts: Mapping[str, str], vocabulary_size: int | None) -> None:
-        self._texts, self._size = texts, vocabulary_size
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
         paths = [texts[split] for split in SPLITS]
         rows = prepared_text.rows_of(list(map(os.path.basename, paths)), paths)
-        options = {"vocabulary_size": vocabulary_size}
-        self.fingerprint = preparation.fingerprint(texts["train"], KIND.what, options, None, rows)
+        self.fingerprint = preparation.fingerprint(texts["train"], KIND.what, {}, None, rows)
 
     def tasks(self, folder: str, say: Callable[[str], object]) -> Sequence[str]:
-        self._words = _vocabulary(self._texts["train"], self._size)
+        self._words = _vocabulary(self._texts["train"])
         return SPLITS
 
     @property
     def function(self) -> Callable[[str, Callable[[], None]], tuple[np.ndarray, int]]:
         return functools.partial(_encode, self._texts, self._words)
 
-    def save(self, folder: str, results: dict[str, tuple[np.ndarray, int]], say: Callable[[str], object]) -> None:
+    def save(self, folder: str, results: dict[str, tuple[np.ndarray, int]]) -> None:
         lines = "".join(f"{word}\n" for word in self._words).encode()
         prepared_text.write(folder, _VOCABULARY, lines)
         digests = {name: prepared_text.write_array(folder, f"{name}.npy", ids) for name, (ids, _) in results.items()}
@@ -155,15 +145,10 @@ class _Texts(preparation.Preparation):
         manifests.save(folder, KIND, {}, fields)
 
 
-def _vocabulary(path: str, size: int | None) -> dict[str, int]:
-    """The ids of the words kept, in id order."""
+def _vocabulary(path: str) -> dict[str, int]:
+    """The ids of the words, in id order."""
     counts = collections.Counter(word for line in _lines(path) for word in line)
     ordered = sorted(counts, key=lambda word: (-counts[word], word))
-    if size is not None:
-        # <eos> and <unk> are kept at any rank, in place of the rarest words.
-        others = [word for word in ordered if word not in (END_OF_LINE, UNKNOWN)]
-        kept = {*others[: size - 2], END_OF_LINE, UNKNOWN}
-        ordered = [word for word in ordered if word in kept]
     if UNKNOWN not in ordered:
         ordered.append(UNKNOWN)
     return {word: number for number, word in enumerate(ordered)}

@@ -62,7 +62,7 @@ class RecordDataset(SplitDataset):
     def __init__(self, split: Split, *, shuffle_window: int, **options: Any) -> None:
         super().__init__(split, **options)
         self._shuffle_window = shuffle_window
-        self._reader = reader.RecordReader(split.files, split.counts, split.offsets)
+        self._reader = reader.RecordReader(split)
 
     def examples(self, records: tf.Tensor, numbers: tf.Tensor, epochs: tf.Tensor, seed: int | None) -> Any:
         """(features, labels, weights) of some records.

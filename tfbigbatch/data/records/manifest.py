@@ -15,8 +15,8 @@ import hashlib
 import json
 import operator
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,6 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.utils.files import atomic_write, check_regular, read_array, read_json_dictionary, reading_errors
 
 MANIFEST = "manifest.json"
-# Records of which the offsets are held in memory, 32 MB. Those of more stay in the index, mapped into memory: of 365
-# million records they are 2.9 GB, on each host, and take longer to read and hash than a run should need to begin.
-MOST_IN_MEMORY = 1 << 22
-_Manifest = TypeVar("_Manifest")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +53,7 @@ class Split:
       files: absolute paths of TFRecord files.
       counts: int64 array of [files], the records in each.
       offsets: int64 array of [records], where each record's frame begins in its file, in bytes, for all
-        files in turn. Of more than MOST_IN_MEMORY only the first and the last record of each file are read here; a
-        wrong offset between them is found when its record is read, since its frame has a checksum.
+        files in turn.
       bytes: int64 array of [files], their sizes.
       is_whole: False for a part of a split, whose records begin anywhere in their file.
 
@@ -88,8 +83,6 @@ class Split:
         first, last, sizes = (last - self.counts + 1)[holds], last[holds], self.bytes[holds]
         begins, ends = self.offsets[first], self.offsets[last]
         inside = ((begins == 0) | (not self.is_whole)) & (begins <= ends) & (ends < sizes)
-        if len(self.offsets) > MOST_IN_MEMORY:
-            return bool(inside.all())
         grows = np.diff(self.offsets) > 0
         # From one file to the next the offset falls back to 0.
         grows[last[:-1]] = True
@@ -163,15 +156,15 @@ def require(folder: str | None, kind: Kind) -> dict[str, Any]:
     return content
 
 
-def load(
-    folder: str | None, kind: Kind, build: Callable[[str, dict[str, Any], dict[str, Split]], _Manifest]
-) -> _Manifest:
-    """A prepared folder's manifest, checked against the files' sizes and the index.
+@contextlib.contextmanager
+def loading(folder: str | None, kind: Kind) -> Iterator[tuple[str, dict[str, Any], dict[str, Split]]]:
+    """A context with a prepared folder's path, the content of manifest.json, and the Splits by name.
+
+    The splits are checked against the files' sizes and the indexes; errors within the context are those of a damaged
+    folder.
 
     Args:
       folder, kind: as of `require`.
-      build: function of the folder's path, the content of manifest.json and the Splits by name, whose errors are those
-        of a damaged folder.
 
     Raises:
       ValueError: the folder is not a prepared one; a file is missing or of another size; or the index is not that of
@@ -181,8 +174,7 @@ def load(
     assert folder is not None
     folder = os.path.expanduser(folder)
     try:
-        splits = {name: _split(folder, name, entry) for name, entry in content["splits"].items()}
-        return build(folder, content, splits)
+        yield folder, content, {name: _split(folder, name, entry) for name, entry in content["splits"].items()}
     except InputError as error:
         raise InputError(f"{str(error).removesuffix('.')}. {kind.again}") from None
     # ValueError: a file's name with a zero in it. OverflowError: a size of more than 64 bits.
@@ -192,14 +184,9 @@ def load(
 
 
 def check_types(types: Mapping[Any, Any], content: Mapping[Any, Any]) -> None:
-    """Checks fields of manifest.json, for the `build` of `load`.
+    """Raises TypeError where a field of manifest.json is missing or of another type.
 
-    Args:
-      types: by the name of the field; an int is of 32 bits, and none of them a bool.
-      content: of the file.
-
-    Raises:
-      TypeError: one is missing or of another type.
+    An int is of 32 bits, and a bool is none.
     """
     for name, kind in types.items():
         value = content.get(name)
@@ -279,10 +266,10 @@ def _split(folder: str, name: str, entry: dict[str, Any]) -> Split:
             found = os.path.getsize(path)
         if found != size:
             raise InputError(f"{path} has {found} bytes; {MANIFEST} says {size}.")
-    path, large = index_path(folder, name), sum(counts) > MOST_IN_MEMORY
-    offsets = read_array(path, "r" if large else None)
+    path = index_path(folder, name)
+    offsets = read_array(path)
     fits = offsets.dtype == np.int64 and offsets.shape == (sum(counts),)
-    if not fits or not (large or _index_digest(offsets) == entry["index_sha256"]):
+    if not fits or _index_digest(offsets) != entry["index_sha256"]:
         raise InputError(
             f"{path} is not the index of the files in {MANIFEST}: it is damaged or belongs to another dataset."
         )

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 # Four rounds, the op's default, leave neighbouring seeds visibly correlated on 60,000 indices; sixteen do not.
 _ROUNDS = 16
-# Chunks of an epoch's order that are computed at a time: they bound the memory, whatever the size of the dataset.
-_BLOCK = 1 << 16
-_PARALLEL_BLOCKS = 2
 
 
 def splitmix64(value: tf.Tensor) -> tf.Tensor:
@@ -62,18 +59,6 @@ def examples_at(positions: tf.Tensor, *, seed: int, dataset_size: int | tf.Tenso
     return tf.reshape(shuffled, tf.shape(positions))
 
 
-class ShortChunks(NamedTuple):
-    """Where an order of all chunks has those at the ends of files, which hold fewer records than the others.
-
-    With them any position of the order is found by a binary search, with no sum over all chunks.
-    """
-
-    places: tf.Tensor
-    """int64 [short chunks], their indices in the order, increasing."""
-    missing: tf.Tensor
-    """int64 [short chunks], the records that these and the short chunks before lack, in all."""
-
-
 class Chunks:
     """Runs of consecutive records that are read at once: of `chunk_size`, or fewer at the end of a file.
 
@@ -93,9 +78,8 @@ class Chunks:
         self.chunk_size, self.count, self.records = chunk_size, int(in_files.sum()), int(counts.sum())
         # int64 [files]: the number after a file's last record, and the same of its chunks.
         self._ends, self._chunk_ends = np.cumsum(counts), np.cumsum(in_files)
-        # Its first record and chunk, and the records that its last chunk lacks.
+        # Its first record and chunk.
         self._begins, self._chunk_begins = self._ends - counts, self._chunk_ends - in_files
-        self._missing = in_files * chunk_size - counts
 
     def extent(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """(first, size) of chunks, by their numbers: int64 [n] each, the first record and the number of records."""
@@ -105,63 +89,34 @@ class Chunks:
         first = begins + (numbers - chunk_begins) * self.chunk_size
         return first, tf.minimum(ends - first, self.chunk_size)
 
-    @property
-    def short_in_order(self) -> ShortChunks:
-        """The short chunks of all chunks in the order of their numbers."""
-        short = self._missing > 0
-        return ShortChunks(tf.constant(self._chunk_ends[short] - 1), tf.constant(np.cumsum(self._missing[short])))
-
-    def short_of(self, order: Callable[[tf.Tensor], tf.Tensor]) -> ShortChunks:
-        """The short chunks of a permutation of all chunks, which is computed once, a block at a time.
+    def ends_in(self, order: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+        """The place in an order of all chunks at which each one's records end: int64 [chunks].
 
         Args:
-          order: function from indices, int64 [n], to numbers of chunks.
+          order: a permutation of all chunks: function from indices, int64 [n], to numbers of chunks.
         """
-        chunk_ends, missing = tf.constant(self._chunk_ends), tf.constant(self._missing)
-
-        def of_block(block: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            places = tf.range(block * _BLOCK, tf.minimum((block + 1) * _BLOCK, self.count))
-            numbers = order(places)
-            file = tf.searchsorted(chunk_ends, numbers, side="right", out_type=tf.int64)
-            lacks = tf.where(tf.gather(chunk_ends, file) - 1 == numbers, tf.gather(missing, file), 0)
-            short = tf.where(lacks > 0)[:, 0]
-            return tf.gather(places, short), tf.gather(lacks, short)
-
-        count = int(np.count_nonzero(self._missing))
-        if not count:
-            return self.short_in_order
-        if self.count <= _BLOCK:
-            # A dataset of one element would make the start of a small set a fiftieth of a second longer.
-            places, lacks = of_block(tf.constant(0, tf.int64))
-        else:
-            blocks = tf.data.Dataset.range(-(-self.count // _BLOCK))
-            found = blocks.map(of_block, num_parallel_calls=_PARALLEL_BLOCKS, deterministic=True).rebatch(count)
-            places, lacks = found.get_single_element()
-        return ShortChunks(places, tf.cumsum(lacks))
+        _, sizes = self.extent(order(tf.range(self.count, dtype=tf.int64)))
+        return tf.cumsum(sizes)
 
     def pieces(
-        self, order: Callable[[tf.Tensor], tf.Tensor], short: ShortChunks, start: tf.Tensor, stop: tf.Tensor
+        self, order: Callable[[tf.Tensor], tf.Tensor], ends: tf.Tensor, start: tf.Tensor, stop: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The pieces to read for the positions [start, stop) of an order, in time that grows with stop - start alone.
 
         Args:
-          order: a permutation of all chunks, as for `short_of`.
-          short: of this order.
+          order: as for `ends_in`.
+          ends: its `ends_in`.
           start, stop: int64 scalars.
 
         Returns:
           (first, size): int64 [pieces], the first record of each piece and its number of records, at least 1;
           a piece is a chunk or, at either end, a part of one.
         """
-        missing_before = tf.concat([[0], short.missing], axis=0)
-        # The last bound is past every position.
-        bounds = tf.concat([(short.places + 1) * self.chunk_size - short.missing, [tf.int64.max]], axis=0)
-        ends = tf.stack([start, stop - 1])
-        missing = tf.gather(missing_before, tf.searchsorted(bounds, ends, side="right"))
-        first_chunk, last_chunk = tf.unstack((ends + missing) // self.chunk_size)
+        sides = tf.stack([start, stop - 1])
+        first_chunk, last_chunk = tf.unstack(tf.searchsorted(ends, sides, side="right", out_type=tf.int64))
         chunks = tf.range(first_chunk, tf.where(start < stop, last_chunk + 1, first_chunk))
         first, size = self.extent(order(chunks))
-        ends = first_chunk * self.chunk_size - missing[0] + tf.cumsum(size)
+        ends = tf.gather(ends, chunks)
         begins = ends - size
         skipped = tf.maximum(start - begins, 0)
         return first + skipped, tf.minimum(ends, stop) - begins - skipped
@@ -247,15 +202,15 @@ class RecordOrder:
         start, stop = self.host_slice.of_epoch(epoch, self.chunks.records)
         return (stop - start + self.window - 1) // self.window
 
-    def short_chunks(self, epoch: tf.Tensor) -> ShortChunks:
-        """The ShortChunks of an epoch, an int64 scalar: in time that grows with the number of all chunks."""
-        return self.chunks.short_of(self._chunk_order(epoch))
+    def ends(self, epoch: tf.Tensor) -> tf.Tensor:
+        """The `Chunks.ends_in` of an epoch, an int64 scalar: in time that grows with the number of all chunks."""
+        return self.chunks.ends_in(self._chunk_order(epoch))
 
-    def pieces(self, epoch: tf.Tensor, window: tf.Tensor, short: ShortChunks) -> tuple[tf.Tensor, tf.Tensor]:
-        """The pieces to read for a window, as `Chunks.pieces`; int64 scalar tensors, and the epoch's `short_chunks`."""
+    def pieces(self, epoch: tf.Tensor, window: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The pieces to read for a window, as `Chunks.pieces`; int64 scalar tensors, and the epoch's `ends`."""
         start, stop = self.host_slice.of_epoch(epoch, self.chunks.records)
         start += window * self.window
-        return self.chunks.pieces(self._chunk_order(epoch), short, start, tf.minimum(start + self.window, stop))
+        return self.chunks.pieces(self._chunk_order(epoch), ends, start, tf.minimum(start + self.window, stop))
 
     def _chunk_order(self, epoch: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
         chunks = self.chunks.count

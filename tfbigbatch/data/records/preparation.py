@@ -36,7 +36,6 @@ class Preparation(abc.ABC):
     Attributes:
       kind: of the dataset.
       fingerprint: of `fingerprint`.
-      splits: names of all splits that may be written.
       unit: what a tick of the progress bar counts.
       load: function that reads and checks a prepared folder.
     """
@@ -44,7 +43,6 @@ class Preparation(abc.ABC):
     load: Callable[[str], Any]
     kind: manifest.Kind
     fingerprint: dict[str, Any]
-    splits: Iterable[str] = ("train", "validation")
     unit = "file"
 
     @abc.abstractmethod
@@ -69,7 +67,7 @@ class Preparation(abc.ABC):
         return 1
 
     @abc.abstractmethod
-    def save(self, folder: str, results: dict[Any, Any], say: Callable[[str], object]) -> None:
+    def save(self, folder: str, results: dict[Any, Any]) -> None:
         """Writes the manifest from the results by task, in the order of `tasks`.
 
         Raises:
@@ -82,7 +80,6 @@ def prepare(
     folder: str,
     *,
     processes: int,
-    overwrite: bool,
     say: Callable[[str], object] = lambda line: None,
 ) -> tuple[dict[str, Any], bool]:
     """Makes a prepared folder, unless it is complete already.
@@ -91,7 +88,6 @@ def prepare(
       job: Preparation.
       folder: created if it does not exist.
       processes: how many at once.
-      overwrite: whether to replace what was prepared from another fingerprint.
       say: called with lines on what was found.
 
     Returns:
@@ -102,18 +98,16 @@ def prepare(
       Preempted: SIGINT or SIGTERM was received; the same call resumes.
     """
     with _lock(folder):
-        before = _claimed_for(folder, job.fingerprint, overwrite)
-        if before == job.fingerprint["digest"]:
+        is_claimed = _is_claimed(folder, job.fingerprint)
+        if is_claimed:
             with contextlib.suppress(InputError):
                 job.load(folder)
                 return manifest.read(folder, job.kind) or {}, True
         tasks = job.tasks(folder, say)
-        if before != job.fingerprint["digest"]:
-            written = [task.path for task in tasks if isinstance(task, Shard)]
-            indexes = [manifest.index_path(folder, split) for split in job.splits]
-            _claim(folder, job.fingerprint, [os.path.join(folder, MANIFEST), *indexes, *written])
+        if not is_claimed:
+            _claim(folder, job.fingerprint, [task.path for task in tasks if isinstance(task, Shard)])
         results = run(job.function, tasks, size=job.size, unit=job.unit, processes=processes)
-        job.save(folder, results, say)
+        job.save(folder, results)
         return manifest.read(folder, job.kind) or {}, False
 
 
@@ -191,14 +185,7 @@ def check_options(options: object, expected: dict[str, tuple[bool, str]]) -> Non
 
 
 def account(name: str, unit: str, read: int, left_out: Mapping[str, int]) -> str:
-    """A line on the parts of a source, with which each command ends.
-
-    Args:
-      name: of the split, or of the file.
-      unit: what is counted, in the plural: 'images', 'pairs'.
-      read: how many there are.
-      left_out: how many are not used, by reason.
-    """
+    """A line on a split, with which each command ends: how many 'images' or the like were read, used and left out."""
     reasons = "; ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
     said = f"{name}, {unit}: {read:,} read, {read - sum(left_out.values()):,} used"
     return f"{said}; left out: {reasons}" if reasons else said
@@ -232,35 +219,33 @@ def _lock(folder: str) -> Iterator[None]:
         yield
 
 
-def _claimed_for(folder: str, fingerprint: dict[str, Any], overwrite: bool) -> str | None:
-    """The digest that a locked folder was claimed for; None for a new one.
+def _is_claimed(folder: str, fingerprint: dict[str, Any]) -> bool:
+    """Whether a locked folder is built from a fingerprint already; False for a new one.
 
     Raises:
-      ValueError: it holds what was prepared from another fingerprint, and something would be lost with it.
+      ValueError: it is built from another one.
     """
     path = progress_path(folder, _FINGERPRINT)
     if not os.path.exists(path):
-        return None
+        return False
     before = read_json_dictionary(path)
-    if before.get("digest") != fingerprint["digest"] and len(_made(folder)) > 1 and not overwrite:
+    if before.get("digest") != fingerprint["digest"]:
         raise InputError(
-            f"--output_dir={folder} holds what was prepared from another source, or with the options "
-            f"{before.get('options')}. Choose another folder, or pass --overwrite."
+            f"--output_dir={folder} is for what is prepared from another source, or with the options "
+            f"{before.get('options')}. Choose another folder."
         )
-    return str(before.get("digest"))
+    return True
 
 
 def _claim(folder: str, fingerprint: dict[str, Any], writes: Iterable[str]) -> None:
-    """Marks a locked folder as built from a fingerprint; what was made from another one is removed.
+    """Marks a locked folder as built from a fingerprint.
 
     Raises:
-      ValueError: it holds other files with the names of `writes`, or cannot be written.
+      ValueError: it holds other files with the names of `writes`, a manifest or an index, or cannot be written.
     """
     with manifest.writing(f"--output_dir={folder}"):
-        for old in _made(folder):
-            os.remove(old)
-        # Also after that: a folder of TFRecords that were only indexed still holds them.
-        strange = [path for path in writes if os.path.exists(path)]
+        indexes = glob.glob(manifest.index_path(glob.escape(folder), "*"))
+        strange = [path for path in (os.path.join(folder, MANIFEST), *writes) if os.path.exists(path)] + indexes
         if strange:
             raise InputError(
                 f"--output_dir={folder} holds files that this command did not make, such as {strange[0]}. Choose "
@@ -268,15 +253,3 @@ def _claim(folder: str, fingerprint: dict[str, Any], writes: Iterable[str]) -> N
             )
         text = json.dumps(fingerprint, indent=1) + "\n"
         atomic_write(progress_path(folder, _FINGERPRINT), lambda file: file.write(text.encode()))
-
-
-def _made(folder: str) -> list[str]:
-    """What the command that claimed a folder made in it; the fingerprint is last, so that a folder that is half
-    removed stays claimed. Nothing where none claimed it."""
-    claim, inside = progress_path(folder, _FINGERPRINT), glob.escape(folder)
-    if not os.path.exists(claim):
-        return []
-    records = [path for path in glob.glob(os.path.join(inside, PROGRESS, "*.json")) if path != claim]
-    shards = [os.path.join(folder, os.path.basename(record).removesuffix(".json")) for record in records]
-    made = [os.path.join(folder, MANIFEST), *glob.glob(os.path.join(inside, "*.index.npy")), *shards, *records, claim]
-    return [path for path in made if os.path.exists(path)]

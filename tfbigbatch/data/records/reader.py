@@ -6,20 +6,17 @@ says where each record begins, so reading can resume at the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.data.records import manifest
-from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder, ShortChunks
+from tfbigbatch.data.records.manifest import Split
+from tfbigbatch.data.records.order import Chunks, HostSlice, RecordOrder
+from tfbigbatch.data.records.tfrecord import NO_RECORD
 
 # What is read ahead of the record asked for: little, as a piece ends soon.
 _BUFFER_BYTES = 256 * 1024
 _PARALLEL_READS = 4
 CHUNK_SIZE = 64
-# The number of a padding record.
-PADDING = -1
 
 
 class _RecordsFrom(tf.data.Dataset):
@@ -46,17 +43,13 @@ class RecordReader:
     A record is never empty, so an empty string stands for one that cannot be read.
 
     Args:
-      files: paths, in the order in which their records are numbered.
-      counts: int64 [files], the number of records in each.
-      offsets: int64 [records], the byte in its file where each record's frame begins; those of more than
-        MOST_IN_MEMORY are taken a piece at a time, from a file that they may be mapped from.
+      split: of the manifest.
     """
 
-    def __init__(self, files: Sequence[str], counts: np.ndarray, offsets: np.ndarray) -> None:
-        self._files = tf.constant(list(files))
-        self._ends = tf.constant(np.cumsum(counts), tf.int64)
-        self._offsets_of = _mapped(offsets) if len(offsets) > manifest.MOST_IN_MEMORY else _held(offsets)
-        self.chunks = Chunks(np.asarray(counts, np.int64), CHUNK_SIZE)
+    def __init__(self, split: Split) -> None:
+        self._files, self._offsets = tf.constant(split.files), tf.constant(split.offsets)
+        self._ends = tf.constant(np.cumsum(split.counts))
+        self.chunks = Chunks(split.counts, CHUNK_SIZE)
 
     def records(self, pieces: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
         """The records of some pieces, an element for each piece.
@@ -76,7 +69,7 @@ class RecordReader:
 
     def _piece(self, first: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
         file = tf.gather(self._files, tf.searchsorted(self._ends, first[None], side="right")[0])
-        offsets = self._offsets_of(first, size)
+        offsets = self._offsets[first : first + size]
         found = _up_to_damage(file, offsets[0], size)
         damaged = tf.reduce_any(tf.strings.length(found) == 0)
         return tf.cond(
@@ -84,21 +77,6 @@ class RecordReader:
             lambda: tf.map_fn(lambda offset: _up_to_damage(file, offset, 1)[0], offsets, fn_output_signature=tf.string),
             lambda: found,
         )
-
-
-# Functions from int64 scalars (first, size) to the offsets, int64 [size].
-
-
-def _held(offsets: np.ndarray) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    held = tf.constant(offsets, tf.int64)
-    return lambda first, size: held[first : first + size]
-
-
-def _mapped(offsets: np.ndarray) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    def read(first: np.ndarray, size: np.ndarray) -> np.ndarray:
-        return offsets[int(first) : int(first + size)]
-
-    return lambda first, size: tf.ensure_shape(tf.numpy_function(read, [first, size], tf.int64, stateful=False), [None])
 
 
 def _up_to_damage(file: tf.Tensor, offset: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
@@ -123,12 +101,12 @@ def shuffled_records(reader: RecordReader, order: RecordOrder, first_step: int) 
     first_epoch, first_window, taken = order.position(first_step)
 
     def windows_of(epoch: tf.Tensor) -> tf.data.Dataset:
-        short = order.short_chunks(epoch)
+        ends = order.ends(epoch)
         first = tf.where(epoch == first_epoch, tf.constant(first_window, tf.int64), 0)
-        return tf.data.Dataset.range(first, order.windows(epoch)).map(lambda window: (epoch, window, short))
+        return tf.data.Dataset.range(first, order.windows(epoch)).map(lambda window: (epoch, window, ends))
 
-    def read_window(epoch: tf.Tensor, window: tf.Tensor, short: ShortChunks) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        first, size = order.pieces(epoch, window, short)
+    def read_window(epoch: tf.Tensor, window: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        first, size = order.pieces(epoch, window, ends)
         total = tf.reduce_sum(size)
         records, numbers = reader.records((first, size)).rebatch(total).get_single_element()
         skipped = tf.where((epoch == first_epoch) & (window == first_window), taken, 0)
@@ -148,16 +126,18 @@ def records_in_order(reader: RecordReader, host_slice: HostSlice) -> tf.data.Dat
 
     Returns:
       tf.data.Dataset of (records, numbers, epochs), runs of them: string [m] and twice int64 [m], epochs of 0; padding
-      is an empty string with the number PADDING.
+      is an empty string with the number NO_RECORD.
     """
-    chunks, size = reader.chunks, reader.chunks.records
+    chunks, size, ends = reader.chunks, reader.chunks.records, reader.chunks.ends_in(tf.identity)
 
     def of_step(step: tf.Tensor) -> tf.data.Dataset:
         start = tf.minimum(step * host_slice.batch_size + host_slice.host * host_slice.per_host, size)
         stop = tf.minimum(start + host_slice.per_host, size)
         padding = (host_slice.per_host - (stop - start))[None]
-        pieces = chunks.pieces(tf.identity, chunks.short_in_order, start, stop)
-        nothing = tf.data.Dataset.from_tensors((tf.fill(padding, ""), tf.fill(padding, tf.constant(PADDING, tf.int64))))
+        pieces = chunks.pieces(tf.identity, ends, start, stop)
+        nothing = tf.data.Dataset.from_tensors(
+            (tf.fill(padding, ""), tf.fill(padding, tf.constant(NO_RECORD, tf.int64)))
+        )
         return reader.records(pieces).concatenate(nothing)
 
     runs = tf.data.Dataset.range(host_slice.steps(size)).flat_map(of_step)

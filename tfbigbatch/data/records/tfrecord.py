@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import struct
-import threading
-import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -201,9 +199,8 @@ class RandomAccessReader:
 
     def __init__(self, split: Split) -> None:
         self._split, self._ends = split, np.cumsum(split.counts)
-        self._open: dict[int, int] = {}
-        self._lock = threading.Lock()
-        weakref.finalize(self, _close, self._open)
+        # The files stay open as long as the reader.
+        self._opened = functools.cache(lambda file: open_regular(split.files[file], None))
 
     def read(self, numbers: np.ndarray) -> np.ndarray:
         """Some records.
@@ -227,17 +224,8 @@ class RandomAccessReader:
 
     def _frame(self, file: int, offset: int, size: int) -> bytes:
         try:
-            return os.pread(self._descriptor(file), size, offset)
+            # Held by a name: another thread that opened the same file may drop this one from the cache.
+            opened = self._opened(file)
+            return os.pread(opened.fileno(), size, offset)
         except OSError:
             return b""
-
-    def _descriptor(self, file: int) -> int:
-        with self._lock:
-            if file not in self._open:
-                self._open[file] = os.open(self._split.files[file], os.O_RDONLY | os.O_NONBLOCK)
-            return self._open[file]
-
-
-def _close(descriptors: dict[int, int]) -> None:
-    for descriptor in descriptors.values():
-        os.close(descriptor)

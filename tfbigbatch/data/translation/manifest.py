@@ -82,10 +82,11 @@ def load(folder: str | None) -> Manifest:
     """The manifest of a prepared folder.
 
     Raises:
-      ValueError: as prepared_text.load; the lengths have changed, or the raw lines of a held-out set are gone.
+      ValueError: as record_manifest.loading and prepared_text.read; the lengths have changed, or the raw lines of a
+        held-out set are gone.
     """
-
-    def build(folder: str, content: dict[str, Any], texts: dict[str, Any]) -> Manifest:
+    with record_manifest.loading(folder, KIND) as (folder, content, splits):
+        texts = prepared_text.read(folder, content, splits, VOCABULARY, Vocabulary.load)
         lengths = {
             name: prepared_text.read_array(folder, f"{name}.lengths.npy", digest)
             for name, digest in content["lengths_sha256"].items()
@@ -94,8 +95,6 @@ def load(folder: str | None) -> Manifest:
             if not os.path.exists(path):
                 raise InputError(f"{path}: no such file.")
         return Manifest(folder=folder, lengths=lengths, **texts)
-
-    return prepared_text.load(folder, KIND, VOCABULARY, Vocabulary.load, build)
 
 
 def save(folder: str, manifest: Manifest, about: Mapping[str, Any]) -> None:

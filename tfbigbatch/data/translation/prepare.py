@@ -70,7 +70,6 @@ class Options:
     max_ratio: float = option(9.0, "Largest ratio of the longer to the shorter sentence of a training pair, in tokens.")
     max_eval_length: int = option(150, "Largest number of tokens in a held-out sentence; longer ones are truncated.")
     processes: int = 1
-    overwrite: bool = False
 
     def __post_init__(self) -> None:
         pieces = self.vocabulary_size >= _FEWEST_PIECES
@@ -96,13 +95,9 @@ class Options:
 
 
 def splits_of(train: _Files, validation: _Files = ((), ()), test: _Files = ((), ())) -> Splits:
-    """The splits of some files: training and validation files are concatenated, each test pair is a set of its own.
+    """(source, target) paths by split: 'train', 'validation', 'test', 'test_2', ..., of (source files, target files).
 
-    Args:
-      train, validation, test: (source files, target files).
-
-    Returns:
-      (source, target) paths by split: 'train', 'validation', 'test', 'test_2', ...
+    Training and validation files are concatenated, each test pair is a set of its own.
 
     Raises:
       ValueError: the lists differ in length, or there is no training text.
@@ -151,7 +146,7 @@ class Texts(TextPreparation):
     given, vocabulary_file, vocabulary_of = "vocabulary", translation_manifest.VOCABULARY, Vocabulary.load
 
     def __init__(self, splits: Splits, options: Options) -> None:
-        self.splits = self._pairs = splits
+        self._pairs = splits
         paths = list(dict.fromkeys(path for pairs in splits.values() for pair in pairs for path in pair))
         contents = {name: [list(map(os.path.basename, pair)) for pair in pairs] for name, pairs in splits.items()}
         super().__init__(paths[0], options, list(map(os.path.basename, paths)), paths, contents)
@@ -196,7 +191,7 @@ class Texts(TextPreparation):
                 parts.append(Lines(pair, offsets, first * GRAIN + 1, count))
         return [Shard(split, number, len(parts), folder, content) for number, content in enumerate(parts)]
 
-    def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
+    def save(self, folder: str, results: dict[Shard, dict[str, Any]]) -> None:
         assert self.vocabulary is not None
         counts = prepared_text.sums(results, _COUNTS)
         if not counts["train"]["pairs"]:

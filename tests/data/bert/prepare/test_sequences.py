@@ -2,7 +2,6 @@ import collections
 import random
 
 import numpy as np
-import pytest
 
 from tfbigbatch.data.bert.prepare import sequences
 
@@ -15,10 +14,6 @@ def document(number, sentences=30):
         found.append([1000 * number + place + step for step in range(size)])
         place += size
     return found
-
-
-def joined(sentences):
-    return [token for sentence in sentences for token in sentence]
 
 
 def pairs_of(text, others, *, seeds=300, length=40, short_fraction=0.1):
@@ -64,13 +59,3 @@ def test_without_another_document_every_segment_is_the_next():
     assert pairs_of([[1, 2, 3]], [], seeds=3) == [[], [], []]
     alone = pairs_of([[1, 2, 3]], [[[5, 6]]], seeds=3)
     assert alone == [[([1, 2, 3], [5, 6], 1)]] * 3
-
-
-@pytest.mark.parametrize("short_fraction", [0.0, 0.3])
-def test_runs_cover_the_document_once_and_in_order(short_fraction):
-    text = document(1)
-    runs = list(sequences.runs(text, length=20, short_fraction=short_fraction, random=random.Random(0)))
-    assert joined(runs) == joined(text)
-    assert all(runs) and max(map(len, runs)) == 20
-    if not short_fraction:
-        assert {len(run) for run in runs[:-1]} == {20}

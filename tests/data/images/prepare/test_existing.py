@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from tests.helpers.datasets.image_sets import CLASSES, encoded, picture
+from tests.helpers.datasets.image_sets import CLASSES, encoded, files_of, picture, write_folder
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.prepare import prepare
 from tfbigbatch.data.records import tfrecord
@@ -98,18 +98,14 @@ def test_they_are_indexed_where_they_lie(tmp_path, files):
 
 
 def test_the_folder_of_the_records_may_hold_the_index_and_other_images_never_replace_them(tmp_path):
-    source = write(tmp_path / "source", STANDARD)
+    source = write(tmp_path / "source", {**STANDARD, "train-00000-of-00001": [standard(1)]})
+    images = write_folder(tmp_path / "images", files_of("train", 2))
+    with pytest.raises(ValueError, match="files that this command did not make, such as .*train-00000-of-00001"):
+        prepared(images, source)
+    os.remove(f"{source}/train-00000-of-00001")
     prepared(source, source)
     assert image_manifest.load(source).splits["train"].examples == 4
     assert prepared(source, source)[1]
-    images = tmp_path / "images"
-    for name in CLASSES:
-        (images / "train" / name).mkdir(parents=True)
-        for number in range(10):
-            (images / "train" / name / f"{number}.jpg").write_bytes(IMAGE)
-    with pytest.raises(ValueError, match="files that this command did not make, such as .*train-00000-of-00003"):
-        prepared(images, source, overwrite=True, shards={"train": 3})
-    assert tfrecord.offsets(f"{source}/train-00002-of-00003").tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -140,8 +136,6 @@ def test_a_truncated_file_and_options_without_meaning_are_named(tmp_path):
     source = write(tmp_path / "source", STANDARD)
     with pytest.raises(ValueError, match="--max_side is not for TFRecords"):
         prepared(source, tmp_path / "out", max_side=320)
-    with pytest.raises(ValueError, match="--shards is not for TFRecords"):
-        prepared(source, tmp_path / "out", shards={"train": 3})
     path = tmp_path / "source" / "train-00002-of-00003"
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(ValueError, match="train-00002-of-00003 is truncated: the record at byte 0"):

@@ -120,14 +120,6 @@ def test_what_is_not_understood_is_told_why(tmp_path, files, listed, said):
         find(str(tmp_path), **given)
 
 
-def test_missing_files_are_named(tmp_path):
-    with pytest.raises(ValueError, match="nowhere is no folder. Understood are"):
-        find(str(tmp_path / "nowhere"))
-    source = write_folder(tmp_path / "set", {**files_of("train", 2), **files_of("val", 1)})
-    with pytest.raises(ValueError, match="nowhere cannot be read: No such file"):
-        find(source, validation_labels="nowhere")
-
-
 def test_links_to_files_and_folders_are_followed(tmp_path):
     source = write_folder(tmp_path / "set", files_of("train", 2))
     (tmp_path / "linked" / "train").mkdir(parents=True)

@@ -176,13 +176,7 @@ class Documents:
 
 
 def find(source: str) -> tuple[list[str], list[str], dict[str, int]]:
-    """The files of a corpus, and how many beside them are not read.
-
-    Args:
-      source: a folder, or one file.
-
-    Returns:
-      (names relative to `source`, sorted; their paths; numbers of other files by reason).
+    """(names relative to `source`, sorted; their paths; numbers of other files by reason) of a folder, or of one file.
 
     Raises:
       ValueError: there is none.

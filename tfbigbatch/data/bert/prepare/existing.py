@@ -105,7 +105,7 @@ class Indexing(preparation.Preparation):
     def tasks(self, folder: str, say: Callable[[str], object]) -> list[str]:
         return [path for files in self._files.values() for path in files]
 
-    def save(self, folder: str, results: dict[str, np.ndarray], say: Callable[[str], object]) -> None:
+    def save(self, folder: str, results: dict[str, np.ndarray]) -> None:
         splits = {
             name: Split.of_files(name, files, [results[path] for path in files]) for name, files in self._files.items()
         }

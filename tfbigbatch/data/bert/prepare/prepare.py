@@ -66,7 +66,6 @@ class Options:
     )
     seed: int = option(0, "Seed of all random choices.")
     processes: int = 1
-    overwrite: bool = False
 
     def __post_init__(self) -> None:
         if (self.vocab_file is None) == (self.train_vocab_size is None):
@@ -97,7 +96,7 @@ def prepare(
     records = existing.find(source)
     if records:
         job = existing.Indexing(source, records, options.vocab_file)
-        return preparation.prepare(job, output_dir, processes=options.processes, overwrite=options.overwrite, say=say)
+        return preparation.prepare(job, output_dir, processes=options.processes, say=say)
     preparation.check_outside(source, output_dir)
     return Text(source, options).prepare(output_dir, say)
 
@@ -143,7 +142,7 @@ class Text(TextPreparation):
         )
         return planned
 
-    def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
+    def save(self, folder: str, results: dict[Shard, dict[str, Any]]) -> None:
         assert self.vocabulary is not None
         options, counts = self.options, prepared_text.sums(results, _COUNTS)
         for of_split in counts.values():

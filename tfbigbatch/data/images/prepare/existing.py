@@ -128,20 +128,15 @@ def classes_of(found: Mapping[int, str], keys: Keys, folder: str) -> tuple[tuple
 
 
 class Indexing(preparation.Preparation):
-    """The preparation of a folder that refers to existing TFRecords; its tasks are their paths.
+    """The preparation of a folder that refers to existing TFRecords, of `find`; its tasks are their paths.
 
-    Args:
-      source: the folder that the user gave.
-      records: paths by split, from `find`.
-
-    Raises:
-      ValueError: the first record is of an unknown layout.
+    Raises ValueError where the first record is of an unknown layout.
     """
 
     kind, load = image_manifest.KIND, staticmethod(image_manifest.load)
 
     def __init__(self, source: str, records: dict[str, list[str]]) -> None:
-        self.splits = self._records = records
+        self._records = records
         sizes = {path: os.path.getsize(path) for paths in records.values() for path in paths}
         # A file may be empty.
         self._keys = keys_of(next((path for path in records["train"] if sizes[path]), records["train"][0]))
@@ -156,9 +151,7 @@ class Indexing(preparation.Preparation):
         say(f"{self._keys.layout}: " + ", ".join(f"{len(each):,} {name} files" for name, each in self._records.items()))
         return [path for paths in self._records.values() for path in paths]
 
-    def save(
-        self, folder: str, results: dict[str, tuple[np.ndarray, dict[int, str]]], say: Callable[[str], object]
-    ) -> None:
+    def save(self, folder: str, results: dict[str, tuple[np.ndarray, dict[int, str]]]) -> None:
         names: dict[int, str] = {}
         for _, found in results.values():
             for label, name in found.items():

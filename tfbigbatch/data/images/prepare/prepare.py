@@ -39,7 +39,6 @@ class Options:
     validation_fraction: float = option(
         0.1, "Fraction of each class, one image or more, to hold out where there are no validation images; 0 for none."
     )
-    shards: dict[str, int] = dataclasses.field(default_factory=dict)
     max_side: int | None = option(
         None, "Store larger images, of the same shape, with a shorter side of this many pixels."
     )
@@ -47,7 +46,6 @@ class Options:
     seed: int = option(0, "Seed of the order of the images and of the held-out fraction.")
     max_bad_fraction: float = option(0.01, "Fail if a larger fraction of the images has to be left out.")
     processes: int = 1
-    overwrite: bool = False
 
     def __post_init__(self) -> None:
         preparation.check_options(
@@ -77,42 +75,30 @@ def prepare(
         preparation.check_outside(source, output_dir)
         job = Conversion(source, output_dir, options)
     else:
-        given = [name for name in ("validation_labels", "shards", "max_side") if getattr(options, name)]
+        given = [name for name in ("validation_labels", "max_side") if getattr(options, name)]
         if given:
             raise InputError(f"--{given[0]} is not for TFRecords, which {source} holds: they stay as they are.")
         job = existing.Indexing(source, records)
-    return preparation.prepare(job, output_dir, processes=options.processes, overwrite=options.overwrite, say=say)
+    return preparation.prepare(job, output_dir, processes=options.processes, say=say)
 
 
 def plan(source: layouts.Source, folder: str, options: Options) -> list[Shard]:
-    """The shards of a source, each of some `layouts.Images`, over which those of a split are spread in a seeded order.
-
-    Raises:
-      ValueError: a number of shards is out of range.
-    """
+    """The shards of a source, each of some `layouts.Images`: those of a split are spread over them in seeded order."""
     planned = []
     for split in ("train", "validation"):
         images = source.splits.get(split)
-        count = len(images.names) if images else 0
-        if not 0 <= options.shards.get(split, 0) <= count:
-            raise InputError(f"--shards={split}:{options.shards[split]}: expected 1 to {count:,}, its images.")
-        if images:
+        if images and images.names:
             size = int(np.maximum(images.sizes, 0).sum())
-            total = options.shards.get(split) or max(1, min(_FEWEST, count // _IMAGES_EACH), -(-size // _SHARD_BYTES))
+            total = max(1, min(_FEWEST, len(images.names) // _IMAGES_EACH), -(-size // _SHARD_BYTES))
             parts = np.array_split(layouts.order(images.names, options.seed, split), total)
             planned += [Shard(split, number, total, folder, images.only(part)) for number, part in enumerate(parts)]
     return planned
 
 
 def write(classes: Sequence[str], options: Options, shard: Shard, tick: Callable[[], None]) -> dict[str, Any]:
-    """Writes a shard of a set with some names of classes.
+    """Writes a shard, as shards.write.
 
-    Returns:
-      The record of shards.write: how many images were 'resized'; split, name and reason of those that were 'fixed' and
-      'left_out'.
-
-    Raises:
-      ValueError: the folder cannot be written.
+    Its record has how many images were 'resized', and split, name and reason of those 'fixed' and 'left_out'.
     """
     images: layouts.Images = shard.content
     said: dict[str, Any] = {"resized": 0, "fixed": [], "left_out": []}
@@ -157,7 +143,7 @@ def _example(images: layouts.Images, index: int, classes: Sequence[str], image: 
 
 
 class Conversion(preparation.Preparation):
-    """Writes the images of a source into shards; raises ValueError as layouts.find and plan do."""
+    """Writes the images of a source into shards; raises ValueError as layouts.find does."""
 
     kind, load = image_manifest.KIND, staticmethod(image_manifest.load)
     unit = "image"
@@ -172,7 +158,6 @@ class Conversion(preparation.Preparation):
         )
         self._shards = plan(found, folder, options)
         totals = {shard.split: shard.total for shard in self._shards}
-        self.splits = tuple(totals)
         kept = {name: getattr(options, name) for name in ("seed", "validation_fraction", "max_side", "quality")}
         kept["shards"] = totals
         rows = (
@@ -187,7 +172,7 @@ class Conversion(preparation.Preparation):
         parts = [
             f"{len(self._found.splits[split].names):,} {split} images in "
             f"{sum(shard.split == split for shard in self._shards):,} shards"
-            for split in self.splits
+            for split in dict.fromkeys(shard.split for shard in self._shards)
         ]
         say(f"{self._found.layout}: {len(self._found.classes):,} classes, {', '.join(parts)}")
         return self._shards
@@ -199,7 +184,7 @@ class Conversion(preparation.Preparation):
     def size(self, task: Shard) -> int:
         return len(task.content.names)
 
-    def save(self, folder: str, results: dict[Shard, dict[str, Any]], say: Callable[[str], object]) -> None:
+    def save(self, folder: str, results: dict[Shard, dict[str, Any]]) -> None:
         fixed, left_out = (
             sorted((image for record in results.values() for image in record[kind]), key=lambda image: image["name"])
             for kind in ("fixed", "left_out")
