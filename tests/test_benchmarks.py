@@ -104,20 +104,6 @@ def test_a_walk_counts_calls_and_those_that_go_back_up(module, tmp_path):
     names += [["low.py", "run", 1], ["high.py", "begin.<lambda>", 2], ["high.py", "Holder.value", 1]]
     assert found == {"functions": names, "up": [["low.py", "high.py", 1]]}
     assert structure.walked(found) == ["3", "7", "13", "1"]
-    page = tmp_path / "page.md"
-    page.write_text("Before.\n<!-- walks -->\nold\n<!-- end of walks -->\nAfter.\n")
-    structure.write_section(page, structure.walks_section({"A step": found}))
-    assert page.read_text() == (
-        "Before.\n<!-- walks -->\n"
-        "| one walk | files | functions | calls | back up |\n| --- | ---: | ---: | ---: | ---: |\n"
-        "| A step | 3 | 7 | 13 | 1 |\n\nA step:\n\n"
-        "1. `high.py`: `begin`, `numbers`, `own` 5, `begin.<lambda>` 2, `Holder.value`\n2. `base.py`: `part` 2\n"
-        "3. `low.py`: `run`\n\n"
-        "Back up: `low.py` to `high.py` 1.\n<!-- end of walks -->\nAfter.\n"
-    )
-    page.write_text("No marks.\n")
-    with pytest.raises(ValueError, match="walks are written between them"):
-        structure.write_section(page, "")
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])

@@ -1,4 +1,4 @@
-"""The contract of data/dataset.py, over every class that implements it and the fakes."""
+"""The contract of data/dataset.py, over every class that implements it."""
 
 import dataclasses
 import importlib
@@ -14,13 +14,10 @@ from tests.data.bert import test_dataset as bert_sets
 from tests.data.translation import test_dataset as translation_pairs
 from tests.helpers.datasets import made_images
 from tests.helpers.datasets.compared import on_host
-from tfbigbatch.data.bert import fake as fake_bert
 from tfbigbatch.data.bert.dataset import BertRecords
 from tfbigbatch.data.dataset import Dataset
-from tfbigbatch.data.images import fake as fake_images
 from tfbigbatch.data.images.dataset import ImageRecords
 from tfbigbatch.data.in_memory.arrays import Arrays
-from tfbigbatch.data.language_model import corpus as words
 from tfbigbatch.data.language_model.contiguous_batches import Streams
 from tfbigbatch.data.records.dataset import RecordDataset, SplitDataset
 from tfbigbatch.data.records.order import HostSlice
@@ -28,7 +25,6 @@ from tfbigbatch.data.sources import image_folder as image_folders
 from tfbigbatch.data.sources.by_index import ByIndex, Indexable
 from tfbigbatch.data.sources.image_folder import ImageFolder
 from tfbigbatch.data.sources.tf_data import TfDataExamples
-from tfbigbatch.data.translation import fake as fake_translation
 from tfbigbatch.data.translation.dataset import TranslationRecords
 
 BATCH, STEPS = 16, 6
@@ -99,26 +95,6 @@ def translation_records(folder):
     return Case(data, 103, lambda features, labels, weights: features["source_ids"][:, 0] - 4, in_rows)
 
 
-def fake_pictures(folder):
-    return Case(fake_images.pictures(16)[0], 64)
-
-
-def fake_text(folder):
-    corpus = words.fake()
-    return Case(Streams(corpus.valid, len(corpus.vocabulary), 5, "fake"), 299, shuffles=False)
-
-
-def fake_pretraining(folder):
-    manifest = fake_bert.pretraining(str(folder))
-    data = BertRecords(manifest.splits["train"], manifest, shuffle_window=50, threads=2)
-    return Case(data, 64, counts=lambda weights: in_rows(weights["masked_lm"]), per_host=True)
-
-
-def fake_pairs(folder):
-    manifest = fake_translation.pairs(str(folder))
-    return Case(TranslationRecords(manifest.splits["train"], manifest, threads=2), 64, counts=in_rows)
-
-
 def named_arrays(folder):
     numbers = np.arange(23, dtype=np.int32)
     data = Arrays({"a": numbers[:, None], "b": numbers / 2}, (numbers % 5, numbers), 23, "test")
@@ -159,22 +135,17 @@ def tf_data_examples(folder):
 
 CASES = (
     named_arrays,
-    *(
-        pytest.param(each, marks=pytest.mark.slow)
-        for each in (indexable, image_folder, tf_data_examples, bert_records, fake_pretraining, fake_pairs)
-    ),
+    *(pytest.param(each, marks=pytest.mark.slow) for each in (indexable, image_folder, tf_data_examples, bert_records)),
     arrays,
     streams,
     image_records,
     translation_records,
-    fake_pictures,
-    fake_text,
 )
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda make: make.__name__)
 def case(request, tmp_path_factory):
-    if request.param in (translation_records, fake_pairs):
+    if request.param is translation_records:
         pytest.importorskip("sentencepiece")
     return request.param(tmp_path_factory.mktemp("data"))
 

@@ -1,8 +1,6 @@
 """Damage to files, of a seeded random.Random: the same choices give the same damage."""
 
-import io
 import json
-import zipfile
 
 # What text files of the world hold where nobody expects it.
 _ODD_BYTES = (
@@ -68,23 +66,11 @@ def of_file(choices, name, content):
         number = choices.randrange(len(lines))
         lines[number] = of_json(choices, json.loads(lines[number]))
         return b"\n".join(lines) + b"\n"
-    if name.endswith(".keras") and inside:
-        return _of_zip(choices, content, "config.json")
     if name.endswith(".safetensors") and inside:
         end = 8 + int.from_bytes(content[:8], "little")
         header = of_json(choices, json.loads(content[8:end]))
         return len(header).to_bytes(8, "little") + header + content[end:]
     return of_bytes(choices, content)
-
-
-def _of_zip(choices, content, damaged):
-    """A whole archive, of which one member was damaged."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
-        for name in old.namelist():
-            member = old.read(name)
-            new.writestr(name, of_file(choices, name, member) if name == damaged else member)
-    return out.getvalue()
 
 
 def of_bytes(choices, content):

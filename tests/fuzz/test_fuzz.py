@@ -16,13 +16,11 @@ import os
 import random
 import shutil
 import signal
-import struct
 from collections.abc import Callable
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tfbigbatch
 from tests.data.finetuning import test_race
@@ -36,7 +34,6 @@ from tfbigbatch.callbacks import snapshots
 from tfbigbatch.config import load_config, new_config, override
 from tfbigbatch.config.overrides import flat
 from tfbigbatch.config.recipe import check_fields
-from tfbigbatch.data import tokenizer as wordpieces
 from tfbigbatch.data.bert import manifest as bert_manifest
 from tfbigbatch.data.bert.prepare import existing as existing_bert
 from tfbigbatch.data.bert.prepare import prepare as prepare_bert
@@ -44,20 +41,18 @@ from tfbigbatch.data.bert.prepare.prepare import Options as BertOptions
 from tfbigbatch.data.finetuning import glue, race, squad, text_pairs
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.images.dataset import ImageRecords
-from tfbigbatch.data.images.prepare import check, existing, layouts
+from tfbigbatch.data.images.prepare import check, existing
 from tfbigbatch.data.images.prepare import prepare as prepare_images
-from tfbigbatch.data.in_memory import mnist
 from tfbigbatch.data.language_model import corpus
 from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.translation import manifest as translation_manifest
 from tfbigbatch.data.translation import prepare as prepare_translation
-from tfbigbatch.data.translation import vocabulary as pieces
 from tfbigbatch.data.translation.dataset import TranslationRecords
 from tfbigbatch.data.translation.prepare import Options as TranslationOptions
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import bert_checkpoints
 from tfbigbatch.optimizers import keras3
-from tfbigbatch.reports import html, losses
+from tfbigbatch.reports import html
 from tfbigbatch.reports.report import Report
 from tfbigbatch.run_directory import initial_weights, metrics_log, stored_run
 from tfbigbatch.run_directory.directory import RunDirectory
@@ -66,7 +61,6 @@ from tfbigbatch.training.checkpoints import Checkpoints
 from tfbigbatch.training.log_rows import MetricsLog
 from tfbigbatch.training.phases import phases_of
 from tfbigbatch.training.rollbacks import Rollbacks
-from tfbigbatch.utils import files
 
 EXPERIMENTS = os.path.join(os.path.dirname(__file__), "..", "..", "experiments", "digits")
 # Seconds of the processor for a case, many times what the longest takes; and of the clock, for one that only waits.
@@ -107,11 +101,6 @@ def resume_run(folder, choices):
     f"{status.get('step', 0):,} {status.get('seconds', 0.0) + 1.0}"
 
 
-def read_page(folder, choices):
-    for written in html.write_page(Report.of_folders([str(folder)]), str(folder / "report")):
-        assert os.path.dirname(written) == str(folder) and os.path.getsize(written)
-
-
 def make_rollbacks(folder):
     write_json(folder / "rollbacks.json", [{"step": 8, "back_to": 4, "rate_factor": 0.5, "reason": "loss became nan"}])
 
@@ -130,17 +119,6 @@ def make_results_cache(folder):
 def read_results_cache(folder, choices):
     config = new_config("digits_lstm").to_dict()
     ResultsCache(str(folder / "ended.jsonl")).restore(str(folder / "restored"), config)
-
-
-LOSS = {"row": "LEGW", "batch_size": 64, "seed": 0, "steps": 20, "bias": None, "twin": None, "line": 4.6}
-LOSS |= {"curve": {"steps": [10, 20], "losses": [2.0, 1.0]}, "train": 0.9, "held_out": 1.1}
-BRANCH = {"step": 20, "examples": 640, "epoch": 1.0, "learning_rate": 0.1, "trained": 640, "batch_size": 64}
-BRANCH |= {"seed": 0, "loss": 0.3}
-
-
-def lines_of(content):
-    """A maker of a file of three lines that a command resumes from."""
-    return lambda folder: (folder / "lines.jsonl").write_text(3 * f"{json.dumps(content)}\n")
 
 
 def compiled_network():
@@ -209,15 +187,6 @@ def read_snapshots(folder, choices):
         assert (folder / f"step-{step:010d}" / name).read_bytes() == bytes([step]) * 200
 
 
-def make_arrays(folder):
-    np.savez(folder / "callbacks.npz", **{"0/best_weights/0": np.ones(3), "0/best_weights/1": np.zeros((2, 2))})
-
-
-def read_arrays(folder, choices):
-    found = files.read_arrays(str(folder / "callbacks.npz"))
-    assert all(isinstance(each, np.ndarray) for each in found.values())
-
-
 # ---- Weights of others -----------------------------------------------------------------------------
 
 
@@ -275,20 +244,6 @@ def read_image_set(folder, choices):
     found = image_manifest.load(str(folder))
     assert found.splits["train"].examples == 9
     ImageRecords(found.splits["train"], found, image_size=16)
-
-
-def make_labels(folder):
-    """By the images' places, and by their names."""
-    classes = [("n01440764", "n01443537")[number % 2] for number in range(6)]
-    (folder / "by_place.txt").write_text("".join(f"{each}\n" for each in classes))
-    (folder / "by_name.txt").write_text("".join(f"{n}.jpg {each} rest\n" for n, each in enumerate(classes)))
-
-
-def read_labels(folder, choices):
-    names = [f"val/{number}.jpg" for number in range(6)]
-    for path in (str(folder / "by_place.txt"), str(folder / "by_name.txt")):
-        found = layouts.labels_of(path, names, {"n01440764": 0, "n01443537": 1})
-        assert found.shape == (6,) and set(found.tolist()) <= {0, 1}
 
 
 # Values of a feature that nobody expects there.
@@ -349,16 +304,6 @@ def index_records(folder, choices):
         assert last - first == tfrecord.HEADER_BYTES + length + tfrecord.FOOTER_BYTES
 
 
-def make_mnist(folder):
-    (folder / "labels.gz").write_bytes(gzip.compress(struct.pack(">II", 2049, 60) + bytes(60)))
-    (folder / "images.gz").write_bytes(gzip.compress(struct.pack(">IIII", 2051, 3, 28, 28) + bytes(3 * 28 * 28)))
-
-
-def read_mnist(folder, choices):
-    mnist._read_idx(str(folder / "labels.gz"), 2049, 1)
-    mnist._read_idx(str(folder / "images.gz"), 2051, 3)
-
-
 # ---- Texts -----------------------------------------------------------------------------------------
 
 SENTENCES = bert_sets.plain(8)
@@ -398,18 +343,6 @@ def prepare_bert_corpora(folder, choices):
         lines = [line for line in lines if line.decode("utf-8", "ignore").strip()]
         found = sum(of_split["not_utf8"] for of_split in content["counts"].values())
         assert bool(found) == any(line.decode("utf-8", "ignore").encode() != line for line in lines)
-
-
-def make_vocabularies(folder):
-    bert_sets.write_vocabulary(folder)
-    (folder / "pieces.model").write_bytes(translation_sets.small_vocabulary().content)
-
-
-def read_vocabularies(folder, choices):
-    words = wordpieces.Vocabulary.load(str(folder / "given_vocab.txt"))
-    wordpieces.Tokenizer(words).ids("the cat \ud800 sat\0 läuft")
-    vocabulary = pieces.Vocabulary.load(str(folder / "pieces.model"))
-    vocabulary.text(vocabulary.ids(["the dog runs", "läuft"])[0])
 
 
 def make_words(folder):
@@ -510,14 +443,11 @@ def read_questions(folder, choices):
     assert set(windows.question.tolist()) <= set(range(len(questions)))
 
 
-def make_race_archive(folder):
-    test_race.write_tar(folder / "RACE.tar.gz", {"high/1.txt": test_race.PASSAGE})
-
-
 # ---- Experiments and sweeps -----------------------------------------------------------------------
 
 SWEEP = """
 from tfbigbatch import sweeps
+from tfbigbatch.cli import tpu_check
 from tfbigbatch.config import load_config, new_config, override
 
 
@@ -575,44 +505,33 @@ def nothing(folder):
     """The reader writes its own files."""
 
 
-def read_lines_of(measurement):
-    return lambda folder, _: losses.read_lines(str(folder / "lines.jsonl"), measurement, command="any")
-
-
-FINE, ANY = ("fine",), ()
+FINE = ("fine",)
 READERS = {
     "a report": Reader(make_run, read_run, "*.json*"),
-    "a page of a report": Reader(make_run, read_page, "*.json*", cases=10, quick=False, outcomes=ANY),
     "a run that is resumed": Reader(make_run, resume_run),
     "rollbacks": Reader(make_rollbacks, read_rollbacks),
     "results that are kept": Reader(make_results_cache, read_results_cache),
-    "losses of runs": Reader(lines_of(LOSS), read_lines_of(losses.RunLoss.from_json)),
     "the newest checkpoint": Reader(make_checkpoints, restore_newest, "step-2*", 60, quick=False, outcomes=FINE),
     "weights of a checkpoint": Reader(
         make_checkpoints, init_from_checkpoint, "step-2*", 60, quick=False, outcomes=("refused",)
     ),
     "a run that is loaded": Reader(make_whole_run, load_run, "*.json*", cases=30, quick=False),
     "snapshots": Reader(make_snapshots, read_snapshots, outcomes=FINE),
-    "arrays of callbacks": Reader(make_arrays, read_arrays, outcomes=("refused",)),
     "BERT's weights by Google": Reader(make_google_bert, bert_weights("bert_model.ckpt")),
     "BERT's weights by Hugging Face": Reader(make_hugging_face_bert, bert_weights("model.safetensors")),
     "images": Reader(make_images, check_images, outcomes=FINE),
     "a folder of images": Reader(make_image_folder, prepare_image_folder, cases=40, quick=False, outcomes=FINE),
     "prepared images": Reader(make_image_set, read_image_set, "*.[jn]*[ny]", outcomes=("refused",)),
-    "labels of images": Reader(make_labels, read_labels, outcomes=("refused",)),
     "TFRecords of images by others": Reader(nothing, index_images_of_others),
     "TFRecords for BERT by others": Reader(nothing, index_bert_of_others),
     "TFRecords": Reader(make_records, index_records),
-    "MNIST": Reader(make_mnist, read_mnist, outcomes=("refused",)),
     "a corpus for BERT": Reader(make_bert_corpora, prepare_bert_corpora, "wiki*/*", cases=100),
     "a corpus for BERT as text": Reader(make_bert_corpora, prepare_bert_corpora, "text*/*", cases=100),
-    "vocabularies": Reader(make_vocabularies, read_vocabularies, cases=100, outcomes=ANY),
     "a corpus of words": Reader(make_words, prepare_words, cases=100),
     "parallel texts": Reader(make_parallel_texts, prepare_parallel_texts, "train.*", cases=100),
     "prepared translations": Reader(make_translation_set, read_translation_set, "out/*.[jntm]*", cases=120),
     "GLUE": Reader(make_glue, read_glue, cases=150),
     "SQuAD and RACE": Reader(make_questions, read_questions),
-    "RACE's archive": Reader(make_race_archive, lambda folder, _: race.read(str(folder), "dev"), outcomes=("refused",)),
     "experiments and sweeps": Reader(make_experiments, load_experiments, "[!_]*[yw].py", cases=100),
 }
 
@@ -739,37 +658,6 @@ def test_odd_values_of_fields(tmp_path):
             assert phase.total_steps >= 0 and phase.evaluation_batch_size >= 1
 
     assert set(judge(range(60), case)) == {"fine", "refused"}
-
-
-@pytest.mark.slow
-def test_damaged_records_alone_weigh_nothing(tmp_path):
-    """A third of a set's records, with flipped bits or zeros to their end; tests/data has each kind of set."""
-
-    def case(choices):
-        folder = tmp_path / str(choices.random())
-        folder.mkdir()
-        split = made_images.write_split(folder, (11, 9, 4))
-        ends, bad = np.cumsum(split.counts), sorted(choices.sample(range(24), 8))
-        for number in bad:
-            file = int(np.searchsorted(ends, number, side="right"))
-            first = int(split.offsets[number])
-            last = int(split.bytes[file]) if number + 1 == ends[file] else int(split.offsets[number + 1])
-            with open(split.files[file], "r+b") as opened:
-                opened.seek(choices.randrange(first, last - 4))
-                place, byte = opened.tell(), opened.read(1)
-                changed = bytes([byte[0] ^ 1 << choices.randrange(8)])
-                opened.seek(place)
-                opened.write(changed if choices.random() < 0.5 else changed + bytes(last - place - 1))
-        records = ImageRecords(split, made_images.manifest_of(train=split), image_size=16, max_bad_fraction=1.0)
-        batches = records.evaluation_batches(tf.distribute.InputContext(), batch_size=8)
-        weights = np.concatenate([weights.numpy() for _, _, weights in batches])[:24]
-        assert np.flatnonzero(weights == 0.0).tolist() == bad and records.bad.count == len(bad)
-        # Training goes on past them.
-        arguments = {"batch_size": 8, "seed": 1, "first_step": 0, "last_step": 4}
-        assert len(list(records.training_batches(tf.distribute.InputContext(), **arguments))) == 4
-        assert set(records.bad.numbers) == set(bad)
-
-    assert judge(range(2), case)["fine"] == 2
 
 
 def test_a_number_without_an_end_is_refused_at_once():

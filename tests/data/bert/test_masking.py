@@ -25,15 +25,6 @@ def masked(ids, firsts, lengths, continues=None, most=LENGTH, epoch=0):
     return may, masking.mask(ids, may, begins, keys, max_predictions=most, mask_id=MASK, vocabulary_size=SIZE)
 
 
-@pytest.mark.parametrize("most", [LENGTH, 5])
-def test_the_number_is_15_percent_within_its_limits(most):
-    ids, firsts, lengths = sequences(shortest=5)
-    may, (_, positions, _, weights) = masked(ids, firsts, lengths, most=most)
-    np.testing.assert_array_equal(may.sum(axis=1), lengths - 3)
-    np.testing.assert_array_equal(weights.sum(axis=1), np.clip(np.rint(0.15 * (lengths - 3)), 1, most))
-    assert positions.shape == weights.shape == (ROWS, most)
-
-
 @pytest.mark.parametrize("continues", [None, CONTINUES])
 def test_special_tokens_and_padding_are_never_masked_and_labels_are_the_tokens(continues):
     ids, firsts, lengths = sequences()

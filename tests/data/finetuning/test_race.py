@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.helpers.datasets import image_sets, made_vocabulary, real_data
+from tests.helpers.datasets import image_sets, real_data
 from tfbigbatch.data.finetuning import inputs, race
 
 PASSAGE = {
@@ -44,8 +44,7 @@ def test_all_tar_files_hold_the_same_questions(tmp_path):
     assert found[0][1].options == ("f", "g", "h", "\\1") and found[0][1].article == "a b c"
 
 
-def test_four_choices_a_question(tmp_path):
-    tokenizer = made_vocabulary.tokenizer(tmp_path / "vocab.txt")
+def test_four_choices_a_question(tmp_path, tokenizer):
     features, levels = inputs.of_race("dev", write_tar(tmp_path / "RACE.tar.gz", FILES), tokenizer, max_seq_length=10)
     ids = features.features["input_word_ids"]
     assert ids.shape == (3, 4, 10) and ids.dtype == np.int32 and features.tokens_per_example == 40
@@ -58,8 +57,7 @@ def test_four_choices_a_question(tmp_path):
     assert levels.tolist() == ["middle", "high", "high"]
 
 
-def test_a_level_and_a_part_of_the_questions(tmp_path):
-    tokenizer = made_vocabulary.tokenizer(tmp_path / "vocab.txt")
+def test_a_level_and_a_part_of_the_questions(tmp_path, tokenizer):
     tar = write_tar(tmp_path / "RACE.tar.gz", FILES)
 
     def labels(**arguments):

@@ -6,18 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from tests.helpers.datasets import made_squad, made_vocabulary, real_data
+from tests.helpers.datasets import made_squad, real_data
 from tfbigbatch.data.finetuning import inputs, squad
 from tfbigbatch.data.finetuning.squad import Question
 from tfbigbatch.data.tokenizer import Tokenizer, Vocabulary
 from tfbigbatch.tasks.scores import squad as scores
 
 CONTEXT, SPACED = "a b c d e f g h i j", "A b c, d e f g h i j"
-
-
-@pytest.fixture
-def tokenizer(tmp_path):
-    return made_vocabulary.tokenizer(tmp_path / "vocab.txt", ["the", "broncos", "japanese", "wo", "##n"])
 
 
 def small(tokenizer, *questions):
@@ -281,9 +276,3 @@ def test_the_true_answers_come_back(real):
     # Of all 10,570: 99.584 and 99.657. Of 35 answers a piece reaches farther, as in the "gold" of "golden"; nine are
     # longer than 30 pieces.
     assert result["exact_match"] > 99.3 and result["f1"] > 99.5
-
-
-def test_the_development_set(real):
-    found, _ = real
-    assert len(found) == 10570 and len({question.context for question in found}) == 2067
-    assert sum(len(question.answers) for question in found) == 34726

@@ -1,13 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers.datasets import made_vocabulary
 from tfbigbatch.data.finetuning import text_pairs
-
-
-@pytest.fixture
-def tokenizer(tmp_path):
-    return made_vocabulary.tokenizer(tmp_path / "vocab.txt")
 
 
 def test_the_longer_text_is_cut_first_one_piece_at_a_time():

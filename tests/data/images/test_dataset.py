@@ -44,17 +44,10 @@ def bands(tmp_path_factory):
     )
 
 
-@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 13])
-@pytest.mark.parametrize("resizer", ["tensorflow", pytest.param("opencv", marks=pytest.mark.slow)])
-def test_a_resumed_run_sees_the_same_bits(bands, step, resizer):
-    whole = train(images_of(bands, resizer=resizer), 0, 16)
-    equal(train(images_of(bands, resizer=resizer), step, 16), whole[step:])
-    equal(train(images_of(bands, resizer=resizer), step, step + 1), whole[step : step + 1])
-
-
-@pytest.mark.slow
-def test_crops_differ_from_image_to_image_and_from_epoch_to_epoch(bands):
-    images = np.concatenate([images for images, _, _ in train(images_of(bands), 0, 16)])
+def test_crops_differ_from_image_to_image_and_a_resumed_run_sees_the_same_bits(bands):
+    whole = train(images_of(bands), 0, 16)
+    equal(train(images_of(bands), 13, 16), whole[13:])
+    images = np.concatenate([images for images, _, _ in whole])
     # Some differ in height alone, which the bands do not show.
     assert len(np.unique(images.reshape(len(images), -1), axis=0)) > 0.85 * len(images)
     # About half are flipped: the brighter side is on the left.
@@ -102,16 +95,10 @@ def test_a_bad_record_weighs_nothing_and_costs_no_other(damaged, caplog, resizer
     equal(train(images_of(damaged, resizer=resizer), 5, 9), batches[5:9])
 
 
-@pytest.mark.parametrize("resizer", ["tensorflow", "opencv"])
-def test_evaluation_masks_a_bad_record(damaged, resizer):
-    images = images_of(damaged, max_bad_fraction=0.1, resizer=resizer)
+def test_evaluation_masks_a_bad_record_and_too_many_are_refused(damaged):
+    images = images_of(damaged, max_bad_fraction=0.02)
     batches = images.evaluation_batches(tf.distribute.InputContext(1, 0, 1), batch_size=50)
     assert sum(mask.numpy().sum() for _, _, mask in batches) == SIZE - 6
     assert images.bad.count == 6
-
-
-def test_too_many_bad_records_are_refused(damaged):
-    images = images_of(damaged, max_bad_fraction=0.02)
-    train(images, 0, 8)
     with pytest.raises(ValueError, match=r"6 of the 127 records of train .* first is at byte \d+ of .*train-0"):
         images.bad.check()

@@ -5,10 +5,6 @@ import tensorflow as tf
 from tfbigbatch.data.in_memory.arrays import Arrays
 
 
-def arrays(size=23):
-    return Arrays(np.arange(size, dtype=np.uint8).reshape(size, 1), np.arange(size, dtype=np.int32) % 5, 5, "test")
-
-
 def context(replicas, workers=1, worker=0):
     return tf.distribute.InputContext(workers, worker, replicas)
 
@@ -26,18 +22,6 @@ def context(replicas, workers=1, worker=0):
 def test_bad_arrays_are_refused(features, labels, said):
     with pytest.raises(ValueError, match=said):
         Arrays(features, labels, 5, "test")
-
-
-def test_named_parts_belong_together():
-    start = np.arange(23, dtype=np.int32)
-    words = np.arange(23 * 3, dtype=np.int32).reshape(23, 3)
-    labels = {"start_positions": start, "end_positions": start + 1}
-    data = Arrays({"input_word_ids": words, "input_mask": np.ones_like(words)}, labels, 24, "test")
-    assert (data.evaluation_steps(8), data.tokens_per_example, data.contents) == (3, 3, "23 examples")
-    for x, y in data.training_batches(context(2), batch_size=8, seed=3, first_step=0, last_step=5):
-        assert x["input_word_ids"].shape == (4, 3) and x["input_word_ids"].dtype == tf.int32
-        np.testing.assert_array_equal(x["input_word_ids"][:, 0] // 3, y["start_positions"])
-        np.testing.assert_array_equal(y["end_positions"], y["start_positions"] + 1)
 
 
 @pytest.mark.parametrize("labels, classes", [(np.full(23, -1, np.int32), 5), (np.full(23, np.nan, np.float32), None)])

@@ -60,13 +60,6 @@ def examples(count, *, batch_size=8, seed=0, block=5, buckets=BUCKETS):
     return np.array(found[:count])
 
 
-@pytest.mark.parametrize("batch_size", [8, 103, 250])
-def test_each_epoch_visits_each_example_once(batch_size):
-    found = examples(4 * SIZE, batch_size=batch_size).reshape(4, SIZE)
-    np.testing.assert_array_equal(np.sort(found, axis=1), np.tile(np.arange(SIZE), (4, 1)))
-    assert (found[0] != found[1]).mean() > 0.8
-
-
 @pytest.mark.parametrize("batch_size, steps", [(8, (4, 13, 27)), (50, (2,)), (250, (1,))])
 def test_it_goes_on_from_any_step(batch_size, steps):
     whole = examples((steps[-1] + 3) * batch_size, batch_size=batch_size)

@@ -17,15 +17,6 @@ def folder(tmp_path):
     return str(tmp_path)
 
 
-def test_it_is_saved_and_loaded_wherever_it_lies(folder):
-    moved = f"{folder}-moved"
-    os.rename(folder, moved)
-    manifest = translation_manifest.load(moved)
-    assert manifest.splits["train"].examples == len(manifest.lengths["train"]) == 64
-    assert manifest.splits["test"].files == (os.path.join(moved, "test-00000-of-00001"),)
-    assert len(manifest.texts("validation")[0]) == 20 and len(manifest.vocabulary) == 302
-
-
 def test_what_has_changed_is_told(folder):
     lengths = os.path.join(folder, "train.lengths.npy")
     np.save(lengths, np.load(lengths) + 1)
