@@ -119,7 +119,7 @@ def save(
       vocabulary_file: its name in the folder.
       manifest: a PreparedText.
     """
-    with record_manifest.writing(folder):
+    with files.writing_errors(folder):
         os.makedirs(folder, exist_ok=True)
     write(folder, vocabulary_file, manifest.vocabulary.content)
     fields = {
@@ -134,7 +134,7 @@ def save(
 def write(folder: str, name: str, content: bytes) -> str:
     """Writes a file of a prepared folder atomically; returns its path. Raises ValueError where that fails."""
     path = os.path.join(folder, name)
-    with record_manifest.writing(path):
+    with files.writing_errors(path):
         files.atomic_write(path, lambda file: file.write(content))
     return path
 
@@ -142,7 +142,7 @@ def write(folder: str, name: str, content: bytes) -> str:
 def write_array(folder: str, name: str, array: np.ndarray) -> str:
     """Writes a .npy file of a prepared folder atomically; returns its digest. Raises ValueError where that fails."""
     path = os.path.join(folder, name)
-    with record_manifest.writing(path):
+    with files.writing_errors(path):
         files.atomic_write(path, functools.partial(np.save, arr=array))
     return _digest(array)
 

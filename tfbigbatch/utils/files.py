@@ -91,7 +91,7 @@ def writing_errors(path: str) -> Iterator[None]:
             (getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)).strip().splitlines()
         )
         raise InputError(
-            f"{path} cannot be written: {reason[0]}. Choose another --model_dir, or free the disk; "
+            f"{path} cannot be written: {reason[0]}. Choose another folder, or free the disk; "
             "what was written before is unharmed."
         ) from None
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tfbigbatch.errors import InputError
-from tfbigbatch.utils.files import atomic_write, check_regular, read_array, read_json_dictionary, reading_errors
+from tfbigbatch.utils import files
 
 MANIFEST = "manifest.json"
 
@@ -213,10 +213,10 @@ def save(folder: str, kind: Kind, splits: dict[str, Split], fields: dict[str, An
         inside = os.path.dirname(os.path.abspath(path)) == os.path.abspath(folder)
         return os.path.basename(path) if inside else os.path.abspath(path)
 
-    with writing(folder):
+    with files.writing_errors(folder):
         os.makedirs(folder, exist_ok=True)
         for name, split in splits.items():
-            atomic_write(index_path(folder, name), functools.partial(np.save, arr=split.offsets))
+            files.atomic_write(index_path(folder, name), functools.partial(np.save, arr=split.offsets))
             entries[name] = {
                 "examples": split.examples,
                 "index_sha256": _index_digest(split.offsets),
@@ -226,17 +226,7 @@ def save(folder: str, kind: Kind, splits: dict[str, Split], fields: dict[str, An
                 ],
             }
         content = {**fields, "content": kind.what, "splits": entries}
-        text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-        atomic_write(os.path.join(folder, MANIFEST), lambda file: file.write(text.encode()))
-
-
-@contextlib.contextmanager
-def writing(path: str) -> Iterator[None]:
-    """A context in which a failure to write a file becomes an InputError that names it."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
+        files.write_text(os.path.join(folder, MANIFEST), json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
 def read(folder: str, kind: Kind) -> dict[str, Any] | None:
@@ -246,7 +236,7 @@ def read(folder: str, kind: Kind) -> dict[str, Any] | None:
       ValueError: there is one that cannot be read.
     """
     path = os.path.join(folder, MANIFEST)
-    content = read_json_dictionary(path) if os.path.exists(path) else {}
+    content = files.read_json_dictionary(path) if os.path.exists(path) else {}
     return content if content.get("content") == kind.what else None
 
 
@@ -258,22 +248,22 @@ def index_path(folder: str, split: str) -> str:
 def _split(folder: str, name: str, entry: dict[str, Any]) -> Split:
     """A Split, with the files' sizes and the index checked."""
     # A relative name lies in the folder; join leaves an absolute one as it is.
-    files = tuple(os.path.join(os.path.abspath(folder), file["name"]) for file in entry["files"])
+    paths = tuple(os.path.join(os.path.abspath(folder), file["name"]) for file in entry["files"])
     counts, sizes = ([operator.index(file[each]) for file in entry["files"]] for each in ("records", "bytes"))
-    for path, size in zip(files, sizes):
-        with reading_errors(path):
-            check_regular(path)
+    for path, size in zip(paths, sizes):
+        with files.reading_errors(path):
+            files.check_regular(path)
             found = os.path.getsize(path)
         if found != size:
             raise InputError(f"{path} has {found} bytes; {MANIFEST} says {size}.")
     path = index_path(folder, name)
-    offsets = read_array(path)
+    offsets = files.read_array(path)
     fits = offsets.dtype == np.int64 and offsets.shape == (sum(counts),)
     if not fits or _index_digest(offsets) != entry["index_sha256"]:
         raise InputError(
             f"{path} is not the index of the files in {MANIFEST}: it is damaged or belongs to another dataset."
         )
-    return Split(name, files, np.array(counts, np.int64), offsets, np.array(sizes, np.int64))
+    return Split(name, paths, np.array(counts, np.int64), offsets, np.array(sizes, np.int64))
 
 
 def _index_digest(offsets: np.ndarray) -> str:

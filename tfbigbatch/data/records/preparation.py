@@ -24,7 +24,7 @@ from tfbigbatch.data.records.manifest import MANIFEST
 from tfbigbatch.data.records.shards import PROGRESS, Shard
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import processes as workers
-from tfbigbatch.utils.files import atomic_write, read_json_dictionary
+from tfbigbatch.utils.files import read_json_dictionary, write_text, writing_errors
 
 HIDDEN = "hidden, or of a folder __MACOSX"
 _FINGERPRINT, _LOCK = "plan.json", "lock"
@@ -210,7 +210,7 @@ def is_hidden(name: str) -> bool:
 def _lock(folder: str) -> Iterator[None]:
     """Creates a folder and its progress folder, and locks them for one command."""
     with contextlib.ExitStack() as stack:
-        with manifest.writing(f"--output_dir={folder}"):
+        with writing_errors(f"--output_dir={folder}"):
             os.makedirs(os.path.join(folder, PROGRESS), exist_ok=True)
             try:
                 stack.enter_context(filelock.FileLock(progress_path(folder, _LOCK), timeout=0))
@@ -243,7 +243,7 @@ def _claim(folder: str, fingerprint: dict[str, Any], writes: Iterable[str]) -> N
     Raises:
       ValueError: it holds other files with the names of `writes`, a manifest or an index, or cannot be written.
     """
-    with manifest.writing(f"--output_dir={folder}"):
+    with writing_errors(f"--output_dir={folder}"):
         indexes = glob.glob(manifest.index_path(glob.escape(folder), "*"))
         strange = [path for path in (os.path.join(folder, MANIFEST), *writes) if os.path.exists(path)] + indexes
         if strange:
@@ -251,5 +251,4 @@ def _claim(folder: str, fingerprint: dict[str, Any], writes: Iterable[str]) -> N
                 f"--output_dir={folder} holds files that this command did not make, such as {strange[0]}. Choose "
                 "another folder."
             )
-        text = json.dumps(fingerprint, indent=1) + "\n"
-        atomic_write(progress_path(folder, _FINGERPRINT), lambda file: file.write(text.encode()))
+        write_text(progress_path(folder, _FINGERPRINT), json.dumps(fingerprint, indent=1) + "\n")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbigbatch.data.records import manifest, tfrecord
+from tfbigbatch.data.records import tfrecord
 from tfbigbatch.data.records.manifest import Split
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import files
@@ -71,7 +71,7 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
     """
     sizes, part = [], shard.sidecar(".part")
     try:
-        with manifest.writing(shard.path):
+        with files.writing_errors(shard.path):
             with open(part, "wb") as file:
                 for frame in map(tfrecord.framed, itertools.chain.from_iterable(runs)):
                     file.write(frame)
@@ -82,7 +82,7 @@ def write(shard: Shard, runs: Iterable[Sequence[bytes]], counts: dict[str, Any])
             ends = np.cumsum([0, *sizes], dtype=np.int64)
             files.atomic_write(shard.sidecar(".offsets.npy"), lambda file: np.save(file, ends[:-1]))
             record = {**counts, "bytes": int(ends[-1])}
-            files.atomic_write(shard.sidecar(".json"), lambda file: file.write(json.dumps(record, indent=1).encode()))
+            files.write_text(shard.sidecar(".json"), json.dumps(record, indent=1))
     finally:
         with contextlib.suppress(OSError):
             os.remove(part)

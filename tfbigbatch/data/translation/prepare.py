@@ -17,7 +17,6 @@ import numpy as np
 
 from tfbigbatch.data import prepared_text, text_files
 from tfbigbatch.data.prepared_text import TextPreparation
-from tfbigbatch.data.records import manifest as record_manifest
 from tfbigbatch.data.records import shards, tfrecord
 from tfbigbatch.data.records.preparation import check_options, option
 from tfbigbatch.data.records.shards import Shard
@@ -201,7 +200,7 @@ class Texts(TextPreparation):
         for split in self._pairs.keys() - {"train"}:
             # The raw lines, which translations are scored against.
             for side, path in zip(zip(*self._pairs[split]), translation_manifest.text_paths(folder, split)):
-                with record_manifest.writing(path):
+                with files.writing_errors(path):
                     files.atomic_write(path, functools.partial(_copy, side))
         lengths = {
             split: np.concatenate([files.read_array(_lengths_path(shard)) for shard in results if shard.split == split])
