@@ -1,28 +1,29 @@
-"""Processes that run a call; test_series.py has series of them."""
+"""Calls in processes of their own; test_series.py has series of them."""
 
-import functools
 import os
 import subprocess
 import sys
 import time
 
+import pytest
+
 from tests.helpers.fake_run import fake_run
 from tfbigbatch.config import new_config
 from tfbigbatch.run_directory.directory import RunDirectory
-from tfbigbatch.sweeps import local_processes
+from tfbigbatch.sweeps.local_processes import LocalProcesses
 
 # Runs one call that waits, until it is killed.
 PARENT = """
 import sys
-from tests.sweeps.test_local_processes import start
+from tests.sweeps.test_local_processes import submit
+from tfbigbatch.sweeps.local_processes import LocalProcesses
 
-start(sys.argv[1]).wait()
+submit(LocalProcesses(2), sys.argv[1]).result()
 """
 
 
-def start(directory):
-    call = functools.partial(fake_run, new_config("digits_lstm"), model_dir=directory, data_dir='{"0": "wait"}')
-    return local_processes.start(call, f"{directory}.log", 1)
+def submit(executor, directory):
+    return executor.submit(fake_run, new_config("digits_lstm"), model_dir=directory, data_dir='{"0": "wait"}')
 
 
 def wait_until(condition):
@@ -57,3 +58,9 @@ def running(directory):
         except OSError:
             continue
     return False
+
+
+def test_a_log_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with LocalProcesses(1) as executor, pytest.raises(ValueError, match="file/run.log cannot be written"):
+        submit(executor, str(tmp_path / "file" / "run")).result()

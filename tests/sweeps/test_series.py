@@ -109,12 +109,3 @@ def test_a_signal_stops_the_children_and_the_same_command_goes_on(tmp_path, entr
                 pass
     run_series(entries[:1], **arguments)
     assert RunDirectory(str(tmp_path / EVERY[0])).status()["status"] == "done"
-
-
-def test_a_log_that_cannot_be_written_is_named(tmp_path, entries):
-    (tmp_path / "a").write_text("")
-    with pytest.raises(
-        errors.InputError, match="2 of 4 runs failed.*\n  a at 32, seed 0: .*seed-0.log cannot be written"
-    ):
-        run_series(entries, model_dir=str(tmp_path), run=fake_run, processes=2)
-    assert starts(tmp_path) == EVERY[2:]

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
-import functools
 import itertools
 import os
-import signal
-import subprocess
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfbigbatch.config import execute
 from tfbigbatch.config.files import find, was_named
-from tfbigbatch.errors import DivergedError, InputError, Preempted
+from tfbigbatch.errors import DivergedError, InputError, Preempted, first_line
 from tfbigbatch.run_directory.directory import RunDirectory
 from tfbigbatch.run_directory.metric import Metric
-from tfbigbatch.sweeps import local_processes
+from tfbigbatch.sweeps.local_processes import LocalProcesses
 from tfbigbatch.sweeps.results_cache import ResultsCache
 from tfbigbatch.sweeps.sweep import ENDED, Entry, Sweep, TunedRow
 from tfbigbatch.utils.home import expanded
-from tfbigbatch.utils.processes import cores
 from tfbigbatch.utils.signals import collecting_signals
 
 _POLL = 0.1  # seconds
-_LOG_LINES = 8
 
 
 class NothingRun(InputError):
@@ -121,7 +116,8 @@ def run_series(
                 print(error, flush=True)
             series.ended(each)
     elif waiting:
-        _in_other_processes(series, waiting, run, [os.path.abspath(file) for file in files], processes)
+        with LocalProcesses(processes) as workers:
+            _in_other_processes(series, waiting, run, [os.path.abspath(file) for file in files], workers)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,10 +130,6 @@ class _Run:
     @property
     def status(self) -> dict[str, Any]:
         return RunDirectory(self.arguments["model_dir"]).status()
-
-    @property
-    def log(self) -> str:
-        return f"{self.arguments['model_dir']}.log"
 
 
 @dataclasses.dataclass
@@ -176,55 +168,41 @@ def _run_after_files(run: Callable[..., object], files: Sequence[str], **argumen
 
 
 def _in_other_processes(
-    series: _Series, waiting: Sequence[_Run], run: Callable[..., object], files: Sequence[str], processes: int
+    series: _Series,
+    waiting: Sequence[_Run],
+    run: Callable[..., object],
+    files: Sequence[str],
+    workers: concurrent.futures.Executor,
 ) -> None:
-    left, running = list(waiting), dict[_Run, subprocess.Popen[bytes]]()
-    failed: list[str] = []
-
-    def fails(each: _Run, words: str) -> None:
-        failed.append(f"{each.name}: {words.splitlines()[0]}")
-        series.say(each, words)
-
-    def start(each: _Run) -> None:
+    runs: dict[concurrent.futures.Future[Any], _Run] = {}
+    for each in waiting:
         own = find(each.arguments["config"].experiment)[0]
         # An experiment's file that the user named here is executed there too.
         needed = [*files, own] if was_named(own) and own not in files else files
-        call = functools.partial(_run_after_files, run, needed, **each.arguments)
-        try:
-            running[each] = local_processes.start(call, each.log, max(1, cores() // processes))
-        except InputError as error:
-            fails(each, str(error))
-
-    def ends(each: _Run, code: int) -> None:
-        if each.status.get("status") in ENDED:
-            series.ended(each)
-        elif code in (Preempted.exit_code, -signal.SIGTERM):
-            series.say(each, "stopped; it resumes from its checkpoint.")
-        else:
-            with open(each.log, errors="replace") as log:
-                last = log.read().rstrip().splitlines()[-_LOG_LINES:]
-            fails(each, "\n    ".join([f"FAILED with exit code {code}; see {each.log}", *last]))
-
+        runs[workers.submit(_run_after_files, run, needed, **each.arguments)] = each
+    failed: list[str] = []
+    left = set(runs)
     with collecting_signals() as signals:
         try:
-            while running or (left and not signals):
-                while left and not signals and len(running) < processes:
-                    start(left.pop(0))
-                time.sleep(_POLL)
-                for each in [each for each, process in running.items() if process.poll() is not None]:
-                    ends(each, running.pop(each).returncode)
+            while left:
+                done, left = concurrent.futures.wait(left, _POLL, concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    each, error = runs[future], future.exception()
+                    if each.status.get("status") in ENDED:
+                        series.ended(each)
+                    elif isinstance(error, Preempted):
+                        series.say(each, "stopped; it resumes from its checkpoint.")
+                    else:
+                        failed.append(f"{each.name}: {first_line(error) if error else 'not finished'}")
+                        series.say(each, str(error))
                 if signals:
-                    break
+                    workers.shutdown(wait=False, cancel_futures=True)
+                    left = {future for future in left if not future.cancelled()}
         finally:
-            # Once each: a second signal would interrupt the saving.
-            for process in running.values():
-                process.terminate()
-            for process in running.values():
-                process.wait()
-    for each, process in running.items():
-        ends(each, process.returncode)
+            if left:  # After an error in this process.
+                workers.shutdown(wait=False, cancel_futures=True)
     if signals:
         raise Preempted("stopped on request; the same command resumes.")
     if failed:
         logs = "\n  ".join(failed)
-        raise InputError(f"{len(failed)} of {len(waiting)} runs failed, and the others finished:\n  {logs}")
+        raise InputError(f"{len(failed)} of {len(runs)} runs failed, and the others finished:\n  {logs}")
