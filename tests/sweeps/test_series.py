@@ -1,5 +1,6 @@
 """Series of a made-up run in place of the trainer."""
 
+import concurrent.futures
 import os
 import signal
 
@@ -109,3 +110,11 @@ def test_a_signal_stops_the_children_and_the_same_command_goes_on(tmp_path, entr
                 pass
     run_series(entries[:1], **arguments)
     assert RunDirectory(str(tmp_path / EVERY[0])).status()["status"] == "done"
+
+
+def test_any_executor_runs_the_calls(tmp_path, entries, capsys):
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        run_series(entries[:1], model_dir=str(tmp_path), run=fake_run, executor=executor)
+        with pytest.raises(errors.InputError, match="1 of 2 runs failed.*\n  b at 32, seed 0: the disk is on fire"):
+            run_series(entries[1:], model_dir=str(tmp_path), run=fake_run, data_dir='{"0": "crash"}', executor=executor)
+    assert starts(tmp_path) == EVERY and "b at 32, seed 1: test accuracy 90.00%" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -60,6 +61,7 @@ def run_series(
     run: Callable[..., object],
     files: Sequence[str] = (),
     processes: int = 1,
+    executor: concurrent.futures.Executor | None = None,
     cache: ResultsCache | None = None,
     on_run_end: Callable[[], object] = lambda: None,
     check: Callable[..., object] = lambda **arguments: None,
@@ -77,6 +79,7 @@ def run_series(
       files: that other processes execute first, because they may register optimizers and tasks.
       processes: number of runs at once; 1 runs them in this process, unless their `simulated_replicas` differ, since
         TensorFlow's logical CPUs are those of a process.
+      executor: runs the calls, in place of `processes`; its processes see the same run directories.
       cache: keeps the runs that have ended; None for no such file.
       on_run_end: called after each run.
       check: called for each run that is not finished with the arguments of `run`, before the first begins.
@@ -107,7 +110,7 @@ def run_series(
         except InputError as error:
             raise NothingRun(f"{each.name}: {error}" if len(runs) > 1 else str(error)) from None
     replicas = {each.arguments["config"].simulated_replicas for each in waiting}
-    if processes == 1 and len(replicas) <= 1:
+    if executor is None and processes == 1 and len(replicas) <= 1:
         for each in waiting:
             print(f"\n[{series.done + 1}/{len(runs)}] {each.name}", flush=True)
             try:
@@ -116,7 +119,7 @@ def run_series(
                 print(error, flush=True)
             series.ended(each)
     elif waiting:
-        with LocalProcesses(processes) as workers:
+        with contextlib.nullcontext(executor) if executor else LocalProcesses(processes) as workers:
             _in_other_processes(series, waiting, run, [os.path.abspath(file) for file in files], workers)
 
 
