@@ -1,15 +1,16 @@
 """Registration of this package's classes with each Keras, when that Keras is imported.
 
-A saved model names its optimizer, schedule and layers, and Keras looks the names up among the registered
-classes. A process that only loads a model imports none of their modules by itself.
+A saved model names its optimizer, schedule and layers, and Keras looks the names up among the registered classes. A process that only loads a model imports none of their modules by itself.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 import warnings
-
-import wrapt
+from collections.abc import Sequence
+from typing import Any
 
 _MODULES = {
     "keras": (
@@ -26,8 +27,40 @@ _MODULES = {
 
 def install() -> None:
     """Registers with each Keras that is imported already, and with the others after their import."""
-    for name in _MODULES:
-        wrapt.register_post_import_hook(lambda module: _register(module.__name__), name)
+    waiting = {name for name in _MODULES if name not in sys.modules}
+    for name in _MODULES.keys() - waiting:
+        _register(name)
+    if waiting and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(waiting))
+
+
+class _Finder:
+    """Finds a Keras as the other finders of `sys.meta_path` do, and has `_register` called at the end of its import.
+
+    wrapt has such a hook too; to import it takes 60 ms, this package 5.
+    """
+
+    def __init__(self, waiting: set[str]) -> None:
+        self._waiting = waiting
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None) -> Any:
+        if fullname not in self._waiting:
+            return None
+        others = [finder for finder in sys.meta_path if finder is not self]
+        spec = next((found for each in others if (found := each.find_spec(fullname, path, target))), None)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            execute = loader.exec_module
+
+            def exec_module(module: types.ModuleType) -> None:
+                execute(module)
+                # Not before: others look for a module without importing it.
+                self._waiting.discard(fullname)
+                _register(fullname)
+
+            # On the loader itself, which stays what other packages expect to find in the module's `__spec__`.
+            loader.exec_module = exec_module
+        return spec
 
 
 def _register(keras: str) -> None:
