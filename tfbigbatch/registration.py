@@ -1,6 +1,7 @@
 """Registration of this package's classes with each Keras, when that Keras is imported.
 
-A saved model names its optimizer, schedule and layers, and Keras looks the names up among the registered classes. A process that only loads a model imports none of their modules by itself.
+A saved model names its optimizer, schedule and layers, and Keras looks the names up among the registered
+classes. A process that only loads a model imports none of their modules by itself.
 """
 
 from __future__ import annotations

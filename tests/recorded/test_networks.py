@@ -26,20 +26,21 @@ QUICK = ["lenet"]
 SLOW = ["row classifier, projection", "alexnet, two groups", "alexnet, batch", "resnet", "resnet, recomputed"]
 
 
+@pytest.mark.parametrize("backend", ["jax", "torch"])
 @pytest.mark.parametrize(
     "names", [QUICK, pytest.param([*SLOW, "bert pretrainer"], marks=pytest.mark.slow)], ids=["quick", "slow"]
 )
-def test_fit_on_jax_has_the_losses_of_tensorflow(names):
-    pytest.importorskip("jax")
+def test_fit_on_another_backend_has_the_losses_of_tensorflow(names, backend):
+    pytest.importorskip(backend)
     done = subprocess.run(
         [sys.executable, "-m", "tests.recorded.networks", *names],
         cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": "jax"},
+        env={**os.environ, "KERAS_BACKEND": backend},
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    on_jax = json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(done.stdout.splitlines()[-1])
     for name in names:
-        np.testing.assert_allclose(on_jax[name], networks.losses_of_fit(name), rtol=2e-3, err_msg=name)
+        np.testing.assert_allclose(found[name], networks.losses_of_fit(name), rtol=2e-3, err_msg=name)
