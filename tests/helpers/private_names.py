@@ -37,9 +37,10 @@ CLASSES = {
         "_lookup_dependency _restore_from_tensors _serialize_to_tensors _shared_name _trackable_children"
     ),
     "tensorflow.data.Dataset": "_inputs _variant_tensor",
+    "tensorflow.data.Iterator": "_iterator_resource",
     "tensorflow.random.Generator": "_state_var",
     "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2": (
-        "_call_for_each_replica _container_strategy _create_variable _get_replica_id_in_sync_group _local_results "
+        "_call_for_each_replica _container_strategy _get_replica_id_in_sync_group _local_results "
         "_num_replicas_in_sync _reduce_to _update_non_slot _use_merge_call"
     ),
     # Of MultiWorkerMirroredStrategy.
