@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import time
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tfbigbatch.config.fields import seconds_between_saves
@@ -51,11 +52,10 @@ def train(options: RunOptions, directory: Directory) -> Status:
     """
     rollbacks = Rollbacks(options.model_dir, options.config)
     while True:
-        try:
-            return _train(options, directory, rollbacks)
-        except RollBack:
-            # As after a kill: everything is built again, and resumes from the last good checkpoint.
-            directory = run_options.check(options)
+        with contextlib.ExitStack() as signals, contextlib.suppress(RollBack):
+            return _train(options, directory, rollbacks, signals)
+        # As after a kill: everything is built again, and resumes from the last good checkpoint.
+        directory = run_options.check(options)
 
 
 def evaluate(options: RunOptions, directory: Directory) -> Status:
@@ -69,27 +69,30 @@ def evaluate(options: RunOptions, directory: Directory) -> Status:
 
 
 def _parts(
-    options: RunOptions, directory: Directory, rollbacks: Rollbacks, stop_request: StopRequest | None = None
+    options: RunOptions, directory: Directory, rollbacks: Rollbacks, begin_handling: Callable[[], None] | None = None
 ) -> tuple[Machine, RunPlan, RunModel, Start]:
-    """The parts of a run, in the order of its banner."""
+    """The parts of a run, in the order of its banner; `begin_handling` is of the signals that request a stop."""
     machine = setup.prepare_machine(options, directory)
     # In one process a signal ends the preparation at once; the workers of a cluster wait for each other and stop
     # together.
-    with stop_request.handling() if stop_request and machine.is_multi_worker else contextlib.nullcontext():
-        plan = setup.make_plan(options, machine, directory, rollbacks)
-        model = setup.build_model(options, machine, directory, plan)
-        # Resume: 1. weights and optimizer  2. the step  3. the data's position  4. the rows of metrics.
-        start = setup.resume(options, machine, directory, model)
+    if begin_handling and machine.is_multi_worker:
+        begin_handling()
+    plan = setup.make_plan(options, machine, directory, rollbacks)
+    model = setup.build_model(options, machine, directory, plan)
+    # Resume: 1. weights and optimizer  2. the step  3. the data's position  4. the rows of metrics.
+    start = setup.resume(options, machine, directory, model)
     return machine, plan, model, start
 
 
-def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks) -> Status:
+def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, signals: contextlib.ExitStack) -> Status:
     config, files = options.config, directory.files
     evaluates = options.mode == "train_and_eval"
 
     # ---- 1. Machine, plan, model, resume --------------------------------------------------------
     stop_request = StopRequest()
-    machine, plan, model, start = _parts(options, directory, rollbacks, stop_request)
+    machine, plan, model, start = _parts(
+        options, directory, rollbacks, lambda: signals.enter_context(stop_request.handling())
+    )
     network, log, checkpoints = model.network, model.log, start.checkpoints
 
     # ---- 2. What watches the steps --------------------------------------------------------------
