@@ -167,7 +167,7 @@ def test_stopped_in_a_stream_and_resumed_it_ends_in_the_same_bits(tmp_path, repl
 
 
 def of_sizes(*sizes):
-    """The states of a network, of which nothing else is looked at."""
+    """A stand-in for a network that has states alone."""
     states = [keras.Input((size,)) for size in sizes]
     return StreamStates(types.SimpleNamespace(inputs=[None, *states]), STREAMS)
 

@@ -226,7 +226,7 @@ def check_labels(split: Dataset, loss: Any, labels: Any, outputs: Any) -> None:
 
 
 def check_masked(metrics: Any, labels: Any, outputs: Any, owner: str, *, is_static: bool) -> None:
-    """Checks metrics on two rows of made-up numbers, of which a mask excludes one. Call it outside of a strategy.
+    """Checks metrics on two rows of made-up numbers; a mask excludes one. Call it outside of a strategy.
 
     Args:
       metrics: list of them as `compile` takes them, of the task `owner`.

@@ -156,7 +156,7 @@ _BENCHMARKS = {
 
 
 class MLPerfLog:
-    """Writes the events of a run, whose preparation begins with the object.
+    """Writes MLPerf's log of a run; to make the object logs the start of the preparation.
 
     A resumed run appends to the file: the rules have no resume, so such a log is not a submission.
 

@@ -111,7 +111,7 @@ class Phase:
         return min([self.last_step - step, *(-(-examples // self.config.batch_size) for examples in left.values())])
 
     def _counted(self, event: str, step: int) -> int:
-        """The examples whose multiples are counted: rows are of steps of this batch."""
+        """Examples that the interval of an event divides: before `step`, for rows as if all were of this batch."""
         return step * self.config.batch_size if event == "log" else self.seen(step)
 
     def evaluation_set(self, strategy: tf.distribute.Strategy) -> Iterator[Any]:
