@@ -1,5 +1,7 @@
 """The networks in this package: its models, its losses, and the training step of its trainer, eager graph or XLA."""
 
+import math
+
 import keras
 import networks
 import tensorflow as tf
@@ -108,14 +110,14 @@ def _fill(variables):
 
 
 class Step:
-    """`run(steps)` gives the mean loss; `parameters` is their number."""
+    """`run(steps)` gives the mean loss; `parameters` is the number of those trained."""
 
     def __init__(self, network, compiled=False):
         if network.dtype != "float32":
             keras.config.set_dtype_policy(f"mixed_{network.dtype}")
         model, loss = _BUILDERS[network.family](network.sizes)
         _fill(model.trainable_variables)
-        self.parameters = model.count_params()
+        self.parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
         fields = {"momentum": networks.MOMENTUM} if network.optimizer == "momentum" else networks.ADAMW
         optimizer = optimizers.get(network.optimizer, keras="keras3", learning_rate=networks.LEARNING_RATE, **fields)
         model.compile(optimizer=optimizer, loss=loss, jit_compile=False)

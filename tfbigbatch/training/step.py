@@ -72,7 +72,8 @@ class TrainingSteps:
         self._window: Any = 0.0
         # XLA compiles no collective operation, nor the input: the rest of a step stays outside.
         self._compiled = tf.function(self._gradients, jit_compile=True, autograph=False) if jit_compile else None
-        self._steps = tf.function(self._loop, reduce_retracing=True)
+        # Converting it would take AutoGraph 0.15 seconds, and it would look for something to convert in all that is called.
+        self._steps = tf.function(self._loop, reduce_retracing=True, autograph=False)
 
     def __call__(self, batches: Any, step: int, n: int) -> None:
         """Takes steps.
@@ -118,16 +119,17 @@ class TrainingSteps:
     # ---- Over all replicas --------------------------------------------------------------------------
 
     def _loop(self, batches: Iterator[Any], first: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
-        self._strategy.run(self._sums.clear)
-        for index in tf.range(n):
-            self._strategy.run(self.in_replica, args=(next(batches), first + index))
+        def take(step: tf.Tensor) -> tuple[tf.Tensor]:
+            self._strategy.run(self.in_replica, args=(batches.get_next(), step))
             self._strategy.run(self._sums.end_step)
+            return (step + 1,)
+
+        self._strategy.run(self._sums.clear)
+        tf.while_loop(lambda step: step < first + n, take, [first])
         return self._strategy.experimental_local_results(self._strategy.run(self._sums.total))[0]
 
     # ---- In a replica -------------------------------------------------------------------------------
 
-    # AutoGraph has nothing to rewrite: it would take a third of the time of a first step to find out.
-    @tf.autograph.experimental.do_not_convert
     def in_replica(self, batch: Tensors, step: tf.Tensor) -> None:
         """Takes a step with a replica's batch; call it in the replica, after `build`.
 
