@@ -72,7 +72,7 @@ class TrainingSteps:
         self._window: Any = 0.0
         # XLA compiles no collective operation, nor the input: the rest of a step stays outside.
         self._compiled = tf.function(self._gradients, jit_compile=True, autograph=False) if jit_compile else None
-        # Converting it would take AutoGraph 0.15 seconds, and it would look for something to convert in all that is called.
+        # AutoGraph would take 0.15 seconds to convert it, and more to find nothing to convert in what it calls.
         self._steps = tf.function(self._loop, reduce_retracing=True, autograph=False)
 
     def __call__(self, batches: Any, step: int, n: int) -> None:
