@@ -73,7 +73,7 @@ def test_any_fields_are_swept_and_name_their_runs(grid):
     "sweep, said",
     [
         (["--grid.batch_size=8,,9"], "expected --grid.FIELD=VALUE,VALUE"),
-        (["--grid.batchsize=8"], "Did you mean 'batch_size'"),
+        (["--grid.batchsize=8"], "--grid.batchsize=8: .*Did you mean 'batch_size'"),
         (["--grid.seed=0,1"], "for seeds --seeds=0,1"),
         (["--grid.batch_size=8", "--grid.batch_size=9"], "once for each field"),
     ],

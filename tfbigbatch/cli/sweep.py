@@ -110,7 +110,11 @@ def grid(options: flags.FlagValues) -> Sweep:
         base = experiment_flags.load(path, options)
         for values in itertools.product(*swept.values()):
             config, point = copy.deepcopy(base), [f"{field}={value}" for field, value in zip(swept, values)]
-            for line in override(config, point):
+            try:
+                said = override(config, point)
+            except InputError as error:
+                raise InputError(f"--grid.{' --grid.'.join(point)}: {error}") from None
+            for line in said:
                 print(f"{' '.join(point)}: {line}", flush=True)
             table.add(" ".join(point if point and len(paths) == 1 else [name, *point]), config, seeds=seeds)
     return table
