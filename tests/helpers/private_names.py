@@ -60,7 +60,7 @@ CLASSES = {
 MODULES = {
     "keras.src.backend": "AutocastScope",
     "keras.src.losses.loss": "squeeze_or_expand_to_same_rank",
-    "keras.src.random.seed_generator": "global_seed_generator",
+    "keras.src.random.seed_generator": "GLOBAL_SEED_GENERATOR global_seed_generator global_state",
     "keras.src.utils.naming": "reset_uids",
     "tensorflow.compiler.tf2xla.python.xla": (
         "DotDimensionNumbers PrecisionConfig dot_general dynamic_update_slice optimization_barrier replica_id"

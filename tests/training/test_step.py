@@ -1,5 +1,7 @@
 """The training step: replicas, micro-batches and XLA do not change it; dropout, batch normalisation, precision."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -89,11 +91,12 @@ def test_replicas_and_accumulation_do_not_change_the_result(replicas, accumulati
 
 
 class Drawn(keras.layers.Layer):
-    """Adds what a Dropout draws for a unit to what it keeps, for each replica."""
+    """Adds what a Dropout draws for a unit to what it keeps, for each replica; without a seed, as Keras allows."""
 
-    def __init__(self, rows):
+    def __init__(self, rows, seeded):
         super().__init__()
-        self.dropout = keras.layers.Dropout(0.5)
+        unseeded = lambda x, training: keras.random.dropout(x, 0.5) if training else x
+        self.dropout = keras.layers.Dropout(0.5) if seeded else unseeded
         self.kept = self.add_weight(shape=(rows, 64), initializer="zeros", trainable=False, dtype="int32", name="kept")
 
     def call(self, x, training=False):
@@ -102,14 +105,13 @@ class Drawn(keras.layers.Layer):
         return x
 
 
-def drawn(replicas, accumulation_steps=1, *, seed=3, calls=(2,), first=0, frozen=False):
+def draws(replicas, accumulation_steps=1, *, seed=3, calls=(2,), first=0, seeded=True):
     """int [replicas, rows, units]: a bit for each micro-batch of each step."""
     strategy = replicated(replicas)
 
     def network():
         x = keras.Input((64,))
-        nested = keras.Sequential([keras.Input((64,)), Drawn(4)])
-        nested.trainable = not frozen
+        nested = keras.Sequential([keras.Input((64,)), Drawn(4, seeded)])
         return keras.Model(x, keras.layers.Dense(1)(nested(x)))
 
     model = compiled(strategy, network, loss="mse", weighted_metrics=[])
@@ -123,7 +125,9 @@ def drawn(replicas, accumulation_steps=1, *, seed=3, calls=(2,), first=0, frozen
     return np.array([copy.numpy() for copy in strategy.experimental_local_results(kept)])
 
 
-def test_dropout_is_a_function_of_seed_step_micro_batch_and_replica():
+@pytest.mark.parametrize("seeded", [True, False])
+def test_dropout_is_a_function_of_seed_step_micro_batch_and_replica(seeded):
+    drawn = functools.partial(draws, seeded=seeded)
     one, other = drawn(2, 2, calls=(2,))
     assert len(np.unique(one)) > 10
     # Bits of 2 steps with 2 micro-batches.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.random import seed_generator
 
 from tfbigbatch.instruments.step_gradients import StepGradients
 from tfbigbatch.optimizers import keras3
@@ -64,7 +65,8 @@ class TrainingSteps:
         self._batch_slices = tuple(batch_slices)
         self._streams = streams
         self._step_gradients = step_gradients
-        self._dropout = DropoutSeeds(network, seed)
+        with strategy.scope():
+            self._dropout = DropoutSeeds(network, seed)
         self._statistics = _statistics(network) if strategy.num_replicas_in_sync > 1 else []
         self._sums = MetricSums(network, strategy, streams is not None)
         # Sums of the calls that are not read yet, and of those before in the window.
@@ -118,7 +120,7 @@ class TrainingSteps:
 
     # ---- Over all replicas --------------------------------------------------------------------------
 
-    def _loop(self, batches: Iterator[Any], first: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
+    def _loop(self, batches: Any, first: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
         def take(step: tf.Tensor) -> tuple[tf.Tensor]:
             self._strategy.run(self.in_replica, args=(batches.get_next(), step))
             self._strategy.run(self._sums.end_step)
@@ -237,7 +239,8 @@ class Pace:
 class DropoutSeeds:
     """The seeds of a network's random layers, each a function of (seed, step, micro-batch, replica).
 
-    Keras 3 would draw the same masks in all replicas, and a checkpoint lacks the state that it draws from.
+    Keras 3 would draw the same masks in all replicas, and a checkpoint lacks the state that it draws from. Make it in
+    the strategy's scope.
 
     Args:
       network: keras.Model.
@@ -247,11 +250,19 @@ class DropoutSeeds:
     def __init__(self, network: Any, seed: int) -> None:
         self._seed = seed
         self._states = [each for each in network.non_trainable_variables if each.name == "seed_generator_state"]
+        self._unseeded = None
+        if any(_may_draw_without_seed(layer) for layer in network._flatten_layers()):
+            self._unseeded = keras.random.SeedGenerator(seed)
+            self._states.append(self._unseeded.state)
 
     def assign(self, step: tf.Tensor, micro_batch: tf.Tensor, replica: tf.Tensor) -> None:
         """Sets all seeds for the next forward pass; call it in the replica."""
         if not self._states:
             return
+        if self._unseeded is not None:
+            # Each replica has a thread, and so one of its own. Keras would make it at the first draw, in the loop,
+            # where TensorFlow makes no variables.
+            seed_generator.global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, self._unseeded)
         key = tf.stack([tf.constant(self._seed, tf.int64), tf.cast(step, tf.int64)])
         for number in (micro_batch, replica):
             key = tf.random.fold_in(key, number)
@@ -260,6 +271,11 @@ class DropoutSeeds:
         )
         for state, value in zip(self._states, tf.unstack(drawn)):
             state.assign(value)
+
+
+def _may_draw_without_seed(layer: keras.Layer) -> bool:
+    """True for the layers of others, which may call `keras.random` without a seed: it has a global state for that."""
+    return isinstance(layer, keras.layers.Lambda) or not type(layer).__module__.startswith(("keras.", "tfbigbatch."))
 
 
 def outputs_of(network: Any, x: Tensors, streams: StreamStates | None, *, training: bool) -> Tensors:
