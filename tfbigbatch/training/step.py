@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -65,8 +68,7 @@ class TrainingSteps:
         self._batch_slices = tuple(batch_slices)
         self._streams = streams
         self._step_gradients = step_gradients
-        with strategy.scope():
-            self._dropout = DropoutSeeds(network, seed)
+        self._dropout = DropoutSeeds(network, seed)
         self._statistics = _statistics(network) if strategy.num_replicas_in_sync > 1 else []
         self._sums = MetricSums(network, strategy, streams is not None)
         # Sums of the calls that are not read yet, and of those before in the window.
@@ -187,10 +189,10 @@ class TrainingSteps:
         """Gradients of the mean loss over the replicas, times the loss scale."""
         network = self._network
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
-        self._dropout.assign(step, number, replica)
+        key = self._dropout.assign(step, number, replica)
         variables = [variable.value for variable in network.trainable_variables]
         with tf.GradientTape() as tape:
-            outputs = outputs_of(network, x, self._streams, training=True)
+            outputs = outputs_of(network, x, self._streams, training=True, key=key)
             loss = network.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=True)
             scaled = network.optimizer.scale_loss(loss)
         self._sums.add_loss(loss, x)
@@ -239,8 +241,7 @@ class Pace:
 class DropoutSeeds:
     """The seeds of a network's random layers, each a function of (seed, step, micro-batch, replica).
 
-    Keras 3 would draw the same masks in all replicas, and a checkpoint lacks the state that it draws from. Make it in
-    the strategy's scope.
+    Keras 3 would draw the same masks in all replicas, and a checkpoint lacks the state that it draws from.
 
     Args:
       network: keras.Model.
@@ -250,37 +251,41 @@ class DropoutSeeds:
     def __init__(self, network: Any, seed: int) -> None:
         self._seed = seed
         self._states = [each for each in network.non_trainable_variables if each.name == "seed_generator_state"]
-        self._unseeded = None
-        if any(_may_draw_without_seed(layer) for layer in network._flatten_layers()):
-            self._unseeded = keras.random.SeedGenerator(seed)
-            self._states.append(self._unseeded.state)
 
-    def assign(self, step: tf.Tensor, micro_batch: tf.Tensor, replica: tf.Tensor) -> None:
-        """Sets all seeds for the next forward pass; call it in the replica."""
-        if not self._states:
-            return
-        if self._unseeded is not None:
-            # Each replica has a thread, and so one of its own. Keras would make it at the first draw, in the loop,
-            # where TensorFlow makes no variables.
-            seed_generator.global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, self._unseeded)
+    def assign(self, step: tf.Tensor, micro_batch: tf.Tensor, replica: tf.Tensor) -> tf.Tensor:
+        """Sets all seeds for the next forward pass, and returns its key, int64 [2]; call it in the replica."""
         key = tf.stack([tf.constant(self._seed, tf.int64), tf.cast(step, tf.int64)])
         for number in (micro_batch, replica):
             key = tf.random.fold_in(key, number)
-        drawn = tf.random.stateless_uniform(
-            [len(self._states), 2], key, 0, 2**31 - 2**20, dtype=tf.int64, alg=tf.random.Algorithm.PHILOX
-        )
-        for state, value in zip(self._states, tf.unstack(drawn)):
-            state.assign(value)
+        if self._states:
+            drawn = tf.random.stateless_uniform(
+                [len(self._states), 2], key, 0, 2**31 - 2**20, dtype=tf.int64, alg=tf.random.Algorithm.PHILOX
+            )
+            for state, value in zip(self._states, tf.unstack(drawn)):
+                state.assign(value)
+        return key
 
 
-def _may_draw_without_seed(layer: keras.Layer) -> bool:
-    """True for the layers of others, which may call `keras.random` without a seed: it has a global state for that."""
-    return isinstance(layer, keras.layers.Lambda) or not type(layer).__module__.startswith(("keras.", "tfbigbatch."))
+def outputs_of(network: Any, x: Tensors, streams: StreamStates | None, *, training: bool, key: Any = (0, 0)) -> Tensors:
+    """The outputs of a network that loss and metrics take; draws of layers without a seed are functions of the key."""
+    with _drawing_by(tf.constant(key, tf.int64) if isinstance(key, tuple) else key):
+        return network(x, training=training) if streams is None else streams.outputs(network, x, training)
 
 
-def outputs_of(network: Any, x: Tensors, streams: StreamStates | None, *, training: bool) -> Tensors:
-    """The outputs of a network that loss and metrics take."""
-    return network(x, training=training) if streams is None else streams.outputs(network, x, training)
+@contextlib.contextmanager
+def _drawing_by(key: tf.Tensor) -> Iterator[None]:
+    """A context in which `keras.random` without a seed draws by the key and the number of the draw.
+
+    Keras would draw by a variable of the thread. Each replica has one, and TensorFlow makes no variables in a loop.
+    """
+    name, state = seed_generator.GLOBAL_SEED_GENERATOR, seed_generator.global_state
+    before, numbers = state.get_global_attribute(name), itertools.count()
+    generator = types.SimpleNamespace(next=lambda ordered: tf.random.fold_in(key, next(numbers)))
+    state.set_global_attribute(name, generator)
+    try:
+        yield
+    finally:
+        state.set_global_attribute(name, before)
 
 
 def _statistics(network: Any) -> list[Any]:
