@@ -103,10 +103,9 @@ def _optax_muon(model: str) -> Any:
 
     from tfbigbatch.optimizers import matrices
 
-    numbers: list[Any] = []
-    for view in matrices.views(*zip(*variables.shapes(model))):
-        first, last = (view.block_axes, view.block_axes + view.row_axes) if view else (0, 0)
-        numbers.append(view and contrib.MuonDimensionNumbers(view.order[first:last], view.order[last:]))
+    views = matrices.views(*zip(*variables.shapes(model)))
+    # No gates or groups in these models: a view's axes are the variable's.
+    numbers = [view and contrib.MuonDimensionNumbers(view.rows, view.columns) for view in views]
     decays = {"weight_decay": DECAY, "adam_weight_decay": DECAY}
     return contrib.muon(RATE, **decays, muon_weight_dimension_numbers=numbers)
 

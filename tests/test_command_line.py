@@ -110,13 +110,15 @@ def test_signals_while_it_starts_compiles_evaluates_and_saves(whole, tmp_path):
     assert code == 42 and "stopped on request, with nothing new to save" in out, err
     assert not status_of(tmp_path)
     step = 0
-    for wait in (0.0, 0.0, 5.0, 10.0):
+    for reached in (0, 0, 100, 300):
         process = command(*flags)
         # It is running from before its first update is compiled.
         while status_of(tmp_path).get("status") != "running":
             time.sleep(0.01)
+        if reached:
+            wait_for_step(str(tmp_path), reached + random.randrange(100), process)
         # More time goes into evaluations and saves than into updates.
-        time.sleep(random.uniform(0.5, 1.0) * wait)
+        time.sleep(random.uniform(0.0, 0.05))
         process.send_signal(signal.SIGTERM)
         code, out, err = finish(process)
         assert code == 42 and "stopped on request after step" in out, (out, err)

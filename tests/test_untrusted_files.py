@@ -15,6 +15,7 @@ import tensorflow as tf
 import tfbigbatch
 from tests.helpers.repository import ROOT
 from tfbigbatch import tasks, train
+from tfbigbatch.config import files as config_files
 from tfbigbatch.config import new_config
 from tfbigbatch.data.images import manifest as image_manifest
 from tfbigbatch.data.records import manifest as manifests
@@ -149,6 +150,8 @@ def resumed(path):
 @pytest.mark.parametrize("task", ["mine", "digits_lstm"])
 def test_a_python_file_that_came_with_a_run_is_not_executed(run, tmp_path, monkeypatch, remembered, task):
     trap, runs = tmp_path / "trap", os.path.dirname(run)
+    # Another test may have named a file that is called so.
+    monkeypatch.setattr(config_files, "_executed", {})
     for path in (f"{runs}/evil.py", f"{run}/experiment.py"):
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"open({str(trap)!r}, 'w').close()\n")

@@ -248,5 +248,5 @@ def keras_policy(precision: str) -> str:
 
 def recorded_precision(content: Mapping[str, Any]) -> str:
     """The precision of a run, from the content of its config.json: that of the config, or what AUTO became."""
-    wanted = content["config"]["mixed_precision"]
+    wanted = content["config"].get("mixed_precision")
     return str(content.get("mixed_precision", "float32") if wanted == AUTO else wanted)

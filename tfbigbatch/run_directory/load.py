@@ -136,9 +136,9 @@ def _network(directory: str, config: dict[str, Any], data_dir: str | None) -> ke
     """The network with random values, as the task of the config builds it."""
     before = keras.config.dtype_policy()
     path, facts = os.path.join(directory, "config.json"), (RunDirectory(directory).content() or {}).get("network_facts")
-    keras.config.set_dtype_policy(keras_policy(config["mixed_precision"]))
-    own_model.fresh_names()
     try:
+        keras.config.set_dtype_policy(keras_policy(config["mixed_precision"]))
+        own_model.fresh_names()
         task_class, model = tasks.get(config["task"]), config["model"]
         if facts and data_dir is None:
             # Recomputation is a way to train, and no part of the model.
