@@ -71,7 +71,8 @@ _SLOW = ("docs/runs.md",)
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=[pytest.mark.slow] * (page in _SLOW)) for page in PAGES])
-def test_the_page_runs(page):
+def test_the_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # Some write files where they run.
     run(page)
 
 
@@ -137,11 +138,11 @@ def test_the_runs_of_the_page_on_runs_continue(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow  # All pages once more.
-def test_the_pages_run_in_the_other_keras():
+def test_the_pages_run_in_the_other_keras(tmp_path):
     legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("true", "True", "1")
-    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "" if legacy else "1"}
+    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "" if legacy else "1", "PYTHONPATH": ROOT}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.test_docs"], cwd=ROOT, env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "tests.test_docs"], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
