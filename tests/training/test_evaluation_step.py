@@ -46,6 +46,22 @@ def test_evaluation_is_exact_at_any_batch_size(replicas, jit_compile, batch_size
     assert numbers == 2 * list(range(len(batches) + 1))
 
 
+class Noise(keras.layers.Layer):
+    """Draws without a seed, in evaluations too."""
+
+    def call(self, x):
+        return x + keras.random.normal(keras.ops.shape(x))
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_draws_without_a_seed_are_the_same_in_each_evaluation(replicas):
+    strategy = replicated(replicas)
+    model = compiled(strategy, lambda: classifier(Noise(), keras.layers.BatchNormalization()))
+    step, batches = EvaluationStep(model, strategy=strategy), held_out(strategy, 12)
+    assert step.metrics(batches, nothing) == step.metrics(batches, nothing)
+    FreshStatistics(model, strategy, nothing).recompute([batch[:2] for batch in batches])
+
+
 class Unweighted(keras.metrics.Mean):
     """The mean of the labels; of no use under a mask."""
 

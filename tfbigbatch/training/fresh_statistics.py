@@ -20,6 +20,7 @@ from tfbigbatch.instruments.probe.model import changeable, untouched
 from tfbigbatch.training import input_pipelines
 from tfbigbatch.training.options import Heartbeat
 from tfbigbatch.training.phases import Phase
+from tfbigbatch.training.step import outputs_of
 
 MOST_BATCHES = 200
 """Micro-batches of a phase that the statistics are computed from; an epoch of them where that is less."""
@@ -112,7 +113,7 @@ class FreshStatistics:
     def _statistics_of_batch(self, batch: Any) -> list[tf.Tensor]:
         @tf.autograph.experimental.do_not_convert
         def in_replica(data: Any) -> list[tf.Tensor]:
-            self._network(data[0], training=True)
+            outputs_of(self._network, data[0], None, training=True)
             return [tf.identity(variable) for variable in self._statistics]
 
         of_replicas = self._strategy.run(in_replica, args=(batch,))

@@ -253,7 +253,7 @@ class DropoutSeeds:
         self._states = [each for each in network.non_trainable_variables if each.name == "seed_generator_state"]
 
     def assign(self, step: tf.Tensor, micro_batch: tf.Tensor, replica: tf.Tensor) -> tf.Tensor:
-        """Sets all seeds for the next forward pass, and returns its key, int64 [2]; call it in the replica."""
+        """Sets all seeds for the next forward pass, and returns its key, integers [2]; call it in the replica."""
         key = tf.stack([tf.constant(self._seed, tf.int64), tf.cast(step, tf.int64)])
         for number in (micro_batch, replica):
             key = tf.random.fold_in(key, number)
@@ -268,7 +268,7 @@ class DropoutSeeds:
 
 def outputs_of(network: Any, x: Tensors, streams: StreamStates | None, *, training: bool, key: Any = (0, 0)) -> Tensors:
     """The outputs of a network that loss and metrics take; draws of layers without a seed are functions of the key."""
-    with _drawing_by(tf.constant(key, tf.int64) if isinstance(key, tuple) else key):
+    with _drawing_by(tf.cast(key, tf.int64)):
         return network(x, training=training) if streams is None else streams.outputs(network, x, training)
 
 
