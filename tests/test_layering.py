@@ -37,7 +37,7 @@ ALLOWED = {
     "training": BELOW_TRAINING,
     "reports": BELOW_TRAINING | {"training"},
     "sweeps": BELOW_TRAINING | {"training", "reports"},
-    "tuning": BELOW_TRAINING | {"training", "reports"},
+    "tuning": BELOW_TRAINING | {"training", "reports", "sweeps", "train"},
     "cli": BELOW_TRAINING | {"training", "reports", "sweeps", "tuning", "tpu", "train", "export"},
 }
 # The commands are the top floor: only these entry points import them.

@@ -62,7 +62,7 @@ def checked_fields(fields: Any, owner: str) -> dict[str, Any]:
             checked[name] = arguments.number(name, value, least=0, below=1, owner=owner)
         elif value is not None and name == "weight_decay":
             checked[name] = arguments.number(name, value, least=0, owner=owner)
-    return _with(fields, checked)
+    return with_values(fields, checked)
 
 
 def flat(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def flat(fields: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _with(fields: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def with_values(fields: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of an optimizer's arguments with other values, by the names of `flat`."""
     changed = dict(fields)
     for name, value in values.items():
@@ -116,7 +116,7 @@ def scaled_fields(
             )
         # A step takes learning_rate * weight_decay * w: rate x decay x steps is what the weights lose over a run.
         scaled["weight_decay"] = fields["weight_decay"] * factor / rate_factor
-    return _with(fields, scaled)
+    return with_values(fields, scaled)
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

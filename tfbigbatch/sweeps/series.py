@@ -163,7 +163,7 @@ class _Series:
         print(f"[{self.done}/{len(self.runs)}] {each.name}: {words}", flush=True)
 
 
-def _run_after_files(run: Callable[..., object], files: Sequence[str], **arguments: Any) -> object:
+def run_after_files(run: Callable[..., object], files: Sequence[str], **arguments: Any) -> object:
     """One run in another process, which executes the files that register what it needs."""
     for file in files:
         execute(file)
@@ -182,7 +182,7 @@ def _in_other_processes(
         own = find(each.arguments["config"].experiment)[0]
         # An experiment's file that the user named here is executed there too.
         needed = [*files, own] if was_named(own) and own not in files else files
-        runs[workers.submit(_run_after_files, run, needed, **each.arguments)] = each
+        runs[workers.submit(run_after_files, run, needed, **each.arguments)] = each
     failed: list[str] = []
     left = set(runs)
     with collecting_signals() as signals:

@@ -252,11 +252,12 @@ class Advice:
             reasons["optimizer"] += f", which {kept}"
         if factor <= 1.0:
             rule, reasons["rule"] = "none", "the batch is the tuned one"
-        elif "muon" in optimizer.name.lower():
-            rule, reasons["rule"] = "sqrt", "the square root of the batch; LEGW's longer warm-up cost Muon a point"
         else:
-            rule = "legw"
-            reasons["rule"] = "the square root of the batch, with a warm-up of as many steps (arXiv:1901.08256)"
+            rule = sources.rule_of(optimizer.name)
+            reasons["rule"] = {
+                "sqrt": "the square root of the batch; LEGW's longer warm-up cost Muon a point",
+                "legw": "the square root of the batch, with a warm-up of as many steps (arXiv:1901.08256)",
+            }[rule]
         gain, reasons["learning rate"] = _gain(tuned, optimizer, batch_size, rule, at_peak)
         warmup, reasons["warm-up"] = _warmup(tuned, factor, rule)
         begun = dataclasses.replace(tuned, learning_rate=tuned.learning_rate * gain, warmup_epochs=warmup)

@@ -37,6 +37,24 @@ LAMB_RATES = (0.02, 0.1)
 """The range of LAMB's best learning rates in runs of few steps. docs/results/digits.md: 0.08 on the digits' LSTM (112
 steps); results/few_steps: 0.02 on tiny-imagenet (244 steps), 0.03 on a BERT (391 steps)."""
 
+ADAMW_RATES = (0.002, 0.02)
+"""The range of AdamW's best learning rates in runs of few steps. results/few_steps: 0.002 on tiny-imagenet, 0.008 on a
+BERT, 0.016 on MNIST's LSTM, 0.02 on Penn Treebank."""
+
+RATES = {"muon": MUON_RATES, "lamb": LAMB_RATES, "adamw": ADAMW_RATES}
+"""Of an optimizer that has no tuned recipe, the range of its learning rates; of others AdamW's."""
+
+SEARCHED_RATES, SEARCHED_DECAYS = 4.0, 4.0
+"""`tune` searches learning rates from a fourth of the square-root rule's to four times it, and weight decays from a
+fourth of the tuned learning rate x decay x steps to four times it: AlexNet-BN at 16 times the batch was best at twice."""
+
+SEARCHED_WARMUPS = (0.02, 0.2)
+"""Warm-ups that `tune` searches, as shares of the run."""
+
+LONGEST_MEMORY = 0.25
+"""The longest half-life of a moment of an optimizer without a tuned recipe, as a share of the run: beta_2 0.999 reaches
+back over more steps than a run of 244 has."""
+
 WARMUP_FRACTION = 5 / 90
 """Warm-up of a recipe that has none, as a fraction of the run: Goyal et al. 2017, arXiv:1706.02677."""
 
@@ -49,3 +67,8 @@ LONG_WARMUP = 0.5
 
 CONFIDENCE = 0.95
 """Confidence of the intervals of measured noise scales."""
+
+
+def rule_of(optimizer: str) -> str:
+    """The scaling rule to begin with: LEGW's longer warm-up cost Muon a point on the digits' LSTM."""
+    return "sqrt" if "muon" in optimizer.lower() else "legw"

@@ -1,0 +1,367 @@
+"""`tune`: carries a recipe to a larger batch for about the price of three runs."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import copy
+import functools
+import inspect
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfbigbatch import train
+from tfbigbatch.config import Config, load_config, new_config, set_fields
+from tfbigbatch.config.files import find, was_named
+from tfbigbatch.config.recipe import check_fields, check_plan
+from tfbigbatch.errors import InputError
+from tfbigbatch.run_directory.metric import Metric
+from tfbigbatch.scaling.recipe import Recipe
+from tfbigbatch.sweeps.local_processes import LocalProcesses
+from tfbigbatch.sweeps.series import run_after_files
+from tfbigbatch.tasks import registry
+from tfbigbatch.tasks.base import MINIVAL
+from tfbigbatch.tuning import sources
+from tfbigbatch.tuning.candidates import SEARCHED, TUNED, SearchSpace
+from tfbigbatch.tuning.executors import as_executor
+from tfbigbatch.tuning.halving import SHARES, STAY, Rungs
+from tfbigbatch.tuning.result import Tuned, tuned_of
+from tfbigbatch.tuning.search import Advance, Search
+from tfbigbatch.utils import arguments
+from tfbigbatch.utils.home import expanded
+
+# The task that `tune` registers for a model of a function.
+_TASK = "tuned_model"
+# Held-out splits that may decide, in the order of preference: the test set is for the end.
+_DECIDING = ("valid", "validation", MINIVAL)
+# Of the training examples, held out where a task has no other data to choose on.
+_MINIVAL = 0.05
+
+
+def tune(
+    network: Callable[..., Any],
+    data: Any,
+    held_out: Any = 0.1,
+    *,
+    recipe: Recipe,
+    batch_size: int,
+    optimizer: str | Mapping[str, Any] = "adamw",
+    budget: float = 3.0,
+    loss: Any = None,
+    metrics: Any = None,
+    target: str | None = None,
+    higher_is_better: bool | None = None,
+    optimizers: Sequence[str] = (TUNED,),
+    search: Sequence[str] = SEARCHED,
+    rungs: Sequence[float] = SHARES,
+    stay: Sequence[float] = STAY,
+    executor: Any = None,
+    folder: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    fields: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] = print,
+) -> Tuned:
+    """Carries the recipe of a model to a larger batch size, and trains the model by it.
+
+    Trains several candidates around the carried recipe: at each rung those with the lowest training loss continue,
+    exactly, as any run of the trainer resumes. The best on the held-out data in the end wins.
+
+    Args:
+      network: function that returns a new keras.Model (Keras 3 on TensorFlow); see `tasks.define`.
+      data: the training examples: arrays, an indexable object, or a tf.data.Dataset; see docs/your_own.md. Or a
+        function that returns them.
+      held_out: examples that decide at the end, in the same forms; or the share of `data` to hold out; or None: the
+        training loss decides.
+      recipe: tuned at its `batch_size`, with its length in epochs; its optimizer's arguments may be in it.
+      batch_size: that is wanted.
+      optimizer: of the recipe: a registered name, or a dictionary of 'name' and arguments.
+      budget: in runs at the batch size, 1 or more.
+      loss, metrics, target, higher_is_better: see `tasks.define`.
+      optimizers: registered names; 'tuned' is the recipe's.
+      search: what is searched beside them: of 'rate', 'memory' (the half-lives of moments), 'decay', 'warmup'.
+      rungs: shares of a run at which candidates are left.
+      stay: the shares of all candidates that stay at each rung.
+      executor: a concurrent.futures.Executor whose workers see `folder`; or 'here', 'slurm' or a number of local
+        processes. None: two processes, or this one where there is a GPU.
+      folder: of the candidates' run directories, which a later call with the same arguments continues, and TensorBoard
+        reads. None: a temporary one.
+      seed: of all candidates.
+      fields: other fields of the config by their dotted names, as {'mixed_precision': 'bfloat16'}.
+      say: called with lines of progress.
+
+    Returns:
+      Tuned: the model, its recipe and optimizer, all candidates; `print` it, or `plot`.
+
+    Raises:
+      ValueError: an argument or the data cannot be used, or all candidates diverged.
+      Preempted: a signal stopped the search; with a `folder` the same call continues.
+    """
+    if not isinstance(recipe, Recipe) or recipe.epochs is None:
+        raise InputError(f"tune: recipe={recipe!r}; expected a tfbigbatch.Recipe with its length, as epochs=10.")
+    batch_size = arguments.integer("batch_size", batch_size, least=recipe.batch_size, owner="tune")
+    definition = {
+        "network": network,
+        **_data(data, held_out),
+        "loss": loss,
+        "metrics": metrics,
+        "target": target,
+        "higher_is_better": higher_is_better,
+    }
+    _define(definition)
+    _check_new(network)
+    config = _config(recipe, optimizer, seed, fields or {})
+    decides = Metric.of_task(_TASK, "validation") if held_out is not None else None
+    with contextlib.ExitStack() as stack:
+        if folder is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tune-"))
+        found = _search(
+            config,
+            batch_size,
+            budget=budget,
+            optimizers=optimizers,
+            search=search,
+            rungs=rungs,
+            stay=stay,
+            metric=decides,
+            folder=os.path.abspath(expanded(os.fspath(folder))),
+            advance=functools.partial(_advance, _pickled(definition), "train_and_eval" if decides else "train"),
+            executor=executor,
+            stack=stack,
+            say=say,
+        )
+        winner = found.run()
+        # Imported late: `import tfbigbatch` does without TensorFlow.
+        from tfbigbatch.run_directory.load import load_run
+
+        _define(definition)
+        return tuned_of(found, model=load_run(winner.directory).network)
+
+
+def tune_experiment(
+    config: Config,
+    *,
+    batch_size: int | None,
+    folder: str,
+    data_dir: str | None = None,
+    budget: float = 3.0,
+    optimizers: Sequence[str] = (TUNED,),
+    search: Sequence[str] = SEARCHED,
+    rungs: Sequence[float] = SHARES,
+    stay: Sequence[float] = STAY,
+    executor: Any = None,
+    use_fake_data: bool = False,
+    flags: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Tuned:
+    """Carries the recipe of an experiment to a larger batch size; see `tune`.
+
+    Where the experiment is evaluated on its test data, the candidates are compared on other data: the task's 'valid' or
+    'validation', or training examples that are held out, 'minival'. The winner is then evaluated on the test data too.
+
+    Args:
+      config: of the experiment, with the tuned recipe.
+      batch_size: that is wanted; None for the one that `advise` finds worth using.
+      folder: of the candidates' run directories; see `tune`.
+      data_dir: folder of the task's data.
+      use_fake_data: made-up data in its place.
+      flags: that name the experiment on the command line, for the command that trains the winner again.
+      budget, optimizers, search, rungs, stay, executor, say: see `tune`.
+
+    Returns:
+      Tuned, whose model is None: it is the newest checkpoint of the winner's run directory.
+
+    Raises:
+      ValueError, Preempted: see `tune`.
+    """
+    folder, data_dir = os.path.abspath(expanded(folder)), expanded(data_dir)
+    config, tested = _decided_on(config, say), config.evaluate_on
+    own = find(config.experiment)[0] if config.experiment else ""
+    files = [os.path.abspath(own)] if own and was_named(own) else []
+    run = functools.partial(train.run, data_dir=data_dir, use_fake_data=use_fake_data)
+    if batch_size is None:
+        from tfbigbatch.tuning.experiment import advise_experiment
+
+        batch_size = advise_experiment(config, data_dir=data_dir, say=say).batch_size
+        say(f"batch      {batch_size:,}, as `tfbigbatch advise` measures it")
+    with contextlib.ExitStack() as stack:
+        found = _search(
+            config,
+            batch_size,
+            budget=budget,
+            optimizers=optimizers,
+            search=search,
+            rungs=rungs,
+            stay=stay,
+            metric=Metric.of_task(config.task, config.evaluate_on),
+            folder=folder,
+            advance=functools.partial(run_after_files, run, files),
+            executor=executor,
+            stack=stack,
+            say=say,
+            data_dir=data_dir,
+            use_fake_data=use_fake_data,
+        )
+        winner = found.run()
+        test = {}
+        if tested != config.evaluate_on:
+            there = copy.deepcopy(winner.config)
+            there.evaluate_on = tested
+            test = run(there, model_dir=winner.directory, mode="eval")["metrics"]
+    return tuned_of(found, test=test, flags=flags)
+
+
+def _search(
+    config: Config,
+    batch_size: int,
+    *,
+    budget: float,
+    optimizers: Sequence[str],
+    search: Sequence[str],
+    rungs: Sequence[float],
+    stay: Sequence[float],
+    metric: Metric | None,
+    folder: str,
+    advance: Advance,
+    executor: Any,
+    stack: contextlib.ExitStack,
+    say: Callable[[str], None],
+    data_dir: str | None = None,
+    use_fake_data: bool = False,
+) -> Search:
+    """The search, checked as far as can be before any training."""
+    planned = Rungs.of_budget(budget, rungs, stay)
+    batch_size = arguments.integer("batch_size", batch_size, least=1, owner="tune")
+    check_fields(config)
+    check_plan(config)
+    task = registry.get(config.task)
+    size = task.count_examples(config.data.to_dict(), data_dir)
+    if size is None or use_fake_data:
+        from tfbigbatch.training.phases import task_of
+
+        at_batch = copy.deepcopy(config)
+        at_batch.batch_size = batch_size
+        size = task_of(at_batch, data_dir, use_fake_data=use_fake_data).train.examples_in_epoch(batch_size)
+    if batch_size > size:
+        raise InputError(f"tune: batch_size={batch_size:,} is larger than the {size:,} training examples.")
+    space = SearchSpace(config, dataset_size=size, batch_size=batch_size, optimizers=optimizers, search=search)
+    workers, count = as_executor(executor, folder)
+    found = Search(
+        space=space,
+        rungs=planned,
+        budget=budget,
+        folder=folder,
+        advance=advance,
+        executor=stack.enter_context(workers) if workers is not executor else workers,
+        metric=metric,
+        workers=count,
+        say=say,
+    )
+    found.prepare()
+    for each in found.candidates:
+        check_plan(each.config)
+    return found
+
+
+# ---- A model of a function ------------------------------------------------------------------------
+
+
+def _data(data: Any, held_out: Any) -> dict[str, Any]:
+    """The arguments `data` and `validation_fraction` of `tasks.define`."""
+    for name, each in (("data", data), ("held_out", held_out)):
+        if hasattr(each, "__next__"):
+            raise InputError(
+                f"tune: {name} is a {type(each).__name__}, which can be read once: each candidate reads it from its "
+                "beginning. Expected arrays, an indexable object or a tf.data.Dataset, or a function that returns one."
+            )
+    share = held_out if isinstance(held_out, float) else 0.1
+    splits = {"train": data}
+    if not isinstance(held_out, (int, float)):
+        # Without held-out data nothing is evaluated, and the split only has to be there.
+        splits["validation"] = data if held_out is None else held_out
+    arguments.number("held_out", share, above=0.0, below=1.0, owner="tune")
+
+    def of_functions() -> dict[str, Any]:
+        return {name: each() if inspect.isroutine(each) else each for name, each in splits.items()}
+
+    return {"data": of_functions, "validation_fraction": share}
+
+
+def _define(definition: Mapping[str, Any]) -> None:
+    from tfbigbatch import tasks
+
+    tasks.define(_TASK, **definition)
+
+
+def _check_new(network: Callable[..., Any]) -> None:
+    """Raises ValueError if the function returns one and the same model twice."""
+    if inspect.signature(network).parameters:
+        # It takes what the data gives; the task checks it.
+        return
+    first, second = network(), network()
+    if first is second:
+        raise InputError(
+            "tune: network() returned the same model twice: each candidate begins with new weights. Make the model in "
+            "the function, and return it."
+        )
+
+
+def _config(recipe: Recipe, optimizer: str | Mapping[str, Any], seed: int, fields: Mapping[str, Any]) -> Config:
+    """The config of the recipe at its own batch size."""
+    config = new_config(_TASK)
+    given = {"name": optimizer} if isinstance(optimizer, str) else dict(optimizer)
+    config.seed = arguments.integer("seed", seed, least=0, owner="tune")
+    config.batch_size = recipe.batch_size
+    config.duration = f"{recipe.epochs!r} epochs"
+    config.optimizer = {**given, **recipe.optimizer}
+    decay = {"name": recipe.decay} if isinstance(recipe.decay, str) else dict(recipe.decay)
+    schedule = config.schedule
+    schedule.learning_rate, schedule.warmup_epochs = recipe.learning_rate, recipe.warmup_epochs
+    schedule.warmup_shape, schedule.decay = recipe.warmup_shape, decay.pop("name")
+    schedule.update(decay)
+    return set_fields(config, fields).copy_and_resolve_references().lock()
+
+
+def _pickled(definition: Mapping[str, Any]) -> bytes:
+    """The definition for another process, functions of a script or notebook included."""
+    import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(dict(definition)))
+    except Exception as error:
+        raise InputError(
+            f"tune: the model's function, the data or the metrics cannot be sent to another process ({error}). Give "
+            "functions that make them, or executor='here'."
+        ) from None
+
+
+def _advance(definition: bytes, mode: str, **options: Any) -> Any:
+    """Trains a candidate of a model of a function, in any process."""
+    import pickle
+
+    if _TASK not in registry.names():
+        _define(pickle.loads(definition))
+    return train.run(**options, mode=mode)
+
+
+# ---- An experiment --------------------------------------------------------------------------------
+
+
+def _decided_on(config: Config, say: Callable[[str], None]) -> Config:
+    """The experiment evaluated on data that may decide, which the test set may not."""
+    config = copy.deepcopy(config)
+    splits = registry.get(config.task).evaluates_on
+    if config.evaluate_on != splits[0]:
+        # Chosen by the user.
+        return config
+    for split in (each for each in _DECIDING if each in splits and each != config.evaluate_on):
+        config.evaluate_on = split
+        if split == MINIVAL and not config.data.minival:
+            size = registry.get(config.task).training_examples
+            if size is None:
+                return config
+            config.data.minival = round(_MINIVAL * size)
+        say(f"choice     on {split}, so that {splits[0]} stays unseen until the end")
+        break
+    return config
