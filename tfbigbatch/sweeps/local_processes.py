@@ -1,6 +1,6 @@
-"""An executor that runs each call in a new process of this machine: python -m tfbigbatch.sweeps.local_processes.
+"""An executor that runs calls in processes of this machine: python -m tfbigbatch.sweeps.local_processes.
 
-A training run needs a fresh interpreter with TensorFlow's own settings, a log file, and SIGTERM with the time to save a
+A training run needs an interpreter with TensorFlow's own settings, a log file, and SIGTERM with the time to save a
 checkpoint, none of which a worker of `concurrent.futures.ProcessPoolExecutor` can have.
 """
 
@@ -8,21 +8,40 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
+import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any
 
-from tfbigbatch.errors import Preempted
+from tfbigbatch.errors import DivergedError, InputError, Preempted
 from tfbigbatch.utils import command
 from tfbigbatch.utils.files import writing_errors
 from tfbigbatch.utils.processes import cores
 
 _LOG_LINES = 8
+
+
+@dataclasses.dataclass(eq=False)
+class _Worker:
+    """A process, and the connection that its calls go through."""
+
+    process: subprocess.Popen[bytes]
+    calls: Connection
+
+    def end(self) -> None:
+        """Ends the process, which has no call, and waits for it."""
+        self.calls.close()
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
 
 class LocalProcesses(concurrent.futures.Executor):
@@ -32,12 +51,16 @@ class LocalProcesses(concurrent.futures.Executor):
 
     Args:
       processes: how many at once.
+      reuses: whether a process may make several calls, one after another: without the seconds of a new interpreter and
+        its imports, with the settings that TensorFlow got in the first.
     """
 
-    def __init__(self, processes: int) -> None:
+    def __init__(self, processes: int, *, reuses: bool = False) -> None:
         self._threads = concurrent.futures.ThreadPoolExecutor(processes)
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._told: set[subprocess.Popen[bytes]] = set()
+        self._reuses = reuses
+        self._idle: list[_Worker] = []
+        self._running: set[_Worker] = set()
+        self._told: set[_Worker] = set()
         threads = str(max(1, cores() // processes))
         self._environment = {
             "TF_NUM_INTRAOP_THREADS": threads,
@@ -55,35 +78,31 @@ class LocalProcesses(concurrent.futures.Executor):
         """Waits for the calls; or cancels those that have not begun, and sends the others SIGTERM to save and end."""
         if cancel_futures:
             # Once each, in several calls: a second signal would interrupt the saving.
-            for process in self._running - self._told:
-                process.terminate()
-                self._told.add(process)
+            for worker in self._running - self._told:
+                worker.process.terminate()
+                self._told.add(worker)
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
+        while self._idle:
+            self._idle.pop().end()
 
     def _run(self, call: tuple[Any, ...], log: str) -> None:
-        """Runs a call until its process has ended; raises Preempted where a signal stopped it."""
+        """Makes a call in a process until it has ended; raises Preempted where a signal stopped it."""
         with writing_errors(log):
             os.makedirs(os.path.dirname(log), exist_ok=True)
-            file = open(log, "ab")
-        with file:
-            start = file.tell()
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tfbigbatch.sweeps.local_processes"],
-                stdin=subprocess.PIPE,
-                stdout=file,
-                stderr=file,
-                env=self._environment,
-                # The terminal's Ctrl-C then reaches this process alone, which passes it on as one SIGTERM.
-                start_new_session=True,
-            )
-        self._running.add(process)
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:  # It may have ended; its log says why.
-            stdin.write(pickle.dumps(call))
-            stdin.flush()
-            process.wait()
-        code = process.wait()
-        self._running.discard(process)
+            with open(log, "ab") as file:
+                start = file.tell()
+        worker = self._idle.pop() if self._idle else self._started()
+        self._running.add(worker)
+        code = None
+        with contextlib.suppress(EOFError, OSError):  # It may have ended; its log says why.
+            worker.calls.send_bytes(pickle.dumps((call, log)))
+            code = worker.calls.recv()
+        self._running.discard(worker)
+        if code == 0 and self._reuses and worker not in self._told:
+            self._idle.append(worker)
+            return
+        worker.end()
+        code = worker.process.returncode if code is None else code
         if code in (Preempted.exit_code, -signal.SIGTERM):
             raise Preempted("stopped on request")
         if code:
@@ -92,20 +111,57 @@ class LocalProcesses(concurrent.futures.Executor):
                 last = written.read().decode(errors="replace").rstrip().splitlines()[-_LOG_LINES:]
             raise RuntimeError("\n    ".join([f"FAILED with exit code {code}; see {log}", *last]))
 
+    def _started(self) -> _Worker:
+        """A new process."""
+        ours, theirs = multiprocessing.Pipe()
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tfbigbatch.sweeps.local_processes", str(theirs.fileno())],
+                stdin=subprocess.PIPE,
+                env=self._environment,
+                pass_fds=[theirs.fileno()],
+                # The terminal's Ctrl-C then reaches this process alone, which passes it on as one SIGTERM.
+                start_new_session=True,
+            )
+        return _Worker(process, ours)
 
-def main(unused: list[str]) -> None:
-    """Runs the call of this process's stdin, which stays open for as long as the parent lives."""
-    function, arguments, options = pickle.load(sys.stdin.buffer)
+
+def main(arguments: list[str]) -> None:
+    """Makes the calls that come through the connection, until its other end closes."""
     threading.Thread(target=_stop_with_the_parent, daemon=True).start()
-    function(*arguments, **options)
+    with Connection(int(arguments[0])) as calls, contextlib.suppress(EOFError):
+        while True:
+            (function, given, options), log = pickle.loads(calls.recv_bytes())
+            with open(log, "ab") as file:
+                for output in (sys.stdout, sys.stderr):
+                    os.dup2(file.fileno(), output.fileno())
+            code = _code_of(function, given, options)
+            for output in (sys.stdout, sys.stderr):
+                output.flush()
+            calls.send(code)
+
+
+def _code_of(function: Callable[..., object], given: tuple[Any, ...], options: dict[str, Any]) -> int:
+    """The exit code that a call would give as a command; says what went wrong."""
+    try:
+        function(*given, **options)
+        return 0
+    except (InputError, DivergedError) as error:
+        print(f"error: {error}", file=sys.stderr)
+    except Preempted as stopped:
+        print(stopped)
+        return stopped.exit_code
+    except Exception:
+        traceback.print_exc()
+    return 1
 
 
 def _stop_with_the_parent() -> None:
-    """Sends this process SIGTERM when the parent's end of the pipe closes: a killed parent cannot send it."""
+    """Sends this process SIGTERM when the parent's end of its stdin closes: a killed parent cannot send it."""
     # Not sys.stdin: its lock, held by a daemon thread, is a fatal error at the interpreter's exit.
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":
-    command.execute(main)
+    command.execute(main, takes_arguments=True)

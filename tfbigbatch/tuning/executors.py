@@ -76,7 +76,7 @@ def as_executor(given: Any, folder: str) -> tuple[concurrent.futures.Executor, i
     if isinstance(given, str) and given.isdecimal():
         given = int(given)
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
-        return LocalProcesses(given), given
+        return LocalProcesses(given, reuses=True), given
     if given == "here":
         return Here(), 1
     if given in ("slurm", "local"):

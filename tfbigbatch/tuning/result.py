@@ -59,7 +59,11 @@ class Tuned:
             f"winner     {self.winner.number}: {self.winner.point}",
             f"recipe     {', '.join([f'learning rate {self.recipe.learning_rate:g}', *self._arguments()])}",
             *([f"held out   {self.metric.title} {self._shown(self.winner)}"] if self.metric else []),
-            *([f"test       {', '.join(f'{name} {value:.4f}' for name, value in self.test.items())}"] if self.test else []),
+            *(
+                [f"test       {', '.join(f'{name} {value:.4f}' for name, value in self.test.items())}"]
+                if self.test
+                else []
+            ),
             f"sure       {self.sureness()}",
             *([f"\nthe same run again:\n  {self.command}"] if self.command else []),
         ]
@@ -87,7 +91,9 @@ class Tuned:
             words = f"the next one, {ended[1].number}, is behind by {gap:+.3g} of the training loss (noise {noise:.1g})"
             if self.metric:
                 words += f", and has {self.metric.title} {self._shown(ended[1])}"
-        rates = sorted(each.point.rate for each in self.candidates if each.point.optimizer == self.winner.point.optimizer)
+        rates = sorted(
+            each.point.rate for each in self.candidates if each.point.optimizer == self.winner.point.optimizer
+        )
         if len(rates) > 1 and self.winner.point.rate in (rates[0], rates[-1]):
             words += ". The best learning rate is at the end of what was tried: a larger budget may find a better one"
         if self.metric is None:
@@ -115,7 +121,19 @@ class Tuned:
                 ]
             )
         metric = self.metric.title if self.metric else "held out"
-        headings = ("", "optimizer", "rate", "learning rate", "memory", "decay", "warm-up", "trained", "loss", metric, "note")
+        headings = (
+            "",
+            "optimizer",
+            "rate",
+            "learning rate",
+            "memory",
+            "decay",
+            "warm-up",
+            "trained",
+            "loss",
+            metric,
+            "note",
+        )
         return Table(headings, rows, frozenset({"optimizer", "note"}))
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,7 +183,9 @@ class Tuned:
                 finite = [(step, loss) for step, loss in each.curve if math.isfinite(loss)]
                 if finite:
                     steps, values = zip(*finite)
-                    losses.plot(steps, values, color=colour, linewidth=2.5 if is_winner else 1, alpha=1 if is_winner else 0.5)
+                    losses.plot(
+                        steps, values, color=colour, linewidth=2.5 if is_winner else 1, alpha=1 if is_winner else 0.5
+                    )
                     losses.annotate(f"{each.number}", (steps[-1], values[-1]), fontsize=8)
                     rates.scatter(
                         each.config.schedule.learning_rate,
@@ -184,7 +204,9 @@ class Tuned:
         return path
 
 
-def tuned_of(search: Search, *, model: Any = None, test: Mapping[str, float] | None = None, flags: str | None = None) -> Tuned:
+def tuned_of(
+    search: Search, *, model: Any = None, test: Mapping[str, float] | None = None, flags: str | None = None
+) -> Tuned:
     """The result of a search that has run; `flags` name the experiment on the command line."""
     ranked = search.ranked()
     winner = ranked[0]
@@ -199,7 +221,9 @@ def tuned_of(search: Search, *, model: Any = None, test: Mapping[str, float] | N
         cost=search.spent,
         rungs=search.rungs.shares,
         test=dict(test or {}),
-        command=None if flags is None else f"tfbigbatch train {flags} {fields_of(search, winner)} --model_dir=runs/tuned",
+        command=None
+        if flags is None
+        else f"tfbigbatch train {flags} {fields_of(search, winner)} --model_dir=runs/tuned",
     )
 
 

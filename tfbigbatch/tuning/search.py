@@ -13,6 +13,7 @@ import dataclasses
 import itertools
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -66,7 +67,9 @@ class Candidate:
         rows = read_rows(folder.metrics)
         self._status = folder.status()
         self.curve: list[tuple[int, float]] = [
-            (row["step"], math.nan if row.get("loss") is None else row["loss"]) for row in rows if row["split"] == "train"
+            (row["step"], math.nan if row.get("loss") is None else row["loss"])
+            for row in rows
+            if row["split"] == "train"
         ]
         self.evaluations: list[dict[str, float]] = [row for row in rows if row["split"] == "eval"]
 
@@ -225,7 +228,11 @@ class Search:
         while len(found) < _WIDER and self._spent_at(step) + share <= most + 1e-9:
             here = [*alive, *found]
             order = halving.staying({each.number: self._losses(each, step) for each in here}, 1)
-            point = self.space.beyond(self.candidates[order[0]].point, [each.point for each in self.candidates]) if order else None
+            point = (
+                self.space.beyond(self.candidates[order[0]].point, [each.point for each in self.candidates])
+                if order
+                else None
+            )
             if point is None:
                 break
             found.append(self._add(point))
@@ -239,14 +246,22 @@ class Search:
         """Trains the first candidate a little; a mistake ends here, and the search's time is known after it."""
         steps = max(1, round(_PILOT * self.total_steps / self._row_steps)) * self._row_steps
         planned = f"{self.rungs.first} candidates, {self.rungs.cost:.2f} runs of {self.total_steps:,} steps"
-        self.say(f"plan       {planned}: rungs at {', '.join(f'{each:.0%}' for each in self.rungs.shares) or 'the end'}")
+        self.say(
+            f"plan       {planned}: rungs at {', '.join(f'{each:.0%}' for each in self.rungs.shares) or 'the end'}"
+        )
         if first.steps < steps:
             self._train([first], steps, "")
-        speeds = [row["examples_per_second"] for row in read_rows(RunDirectory(first.directory).metrics) if "examples_per_second" in row]
+        speeds = [
+            row["examples_per_second"]
+            for row in read_rows(RunDirectory(first.directory).metrics)
+            if "examples_per_second" in row
+        ]
         if speeds:
             seconds = self.total_steps * first.config.batch_size / max(speeds)
             whole = seconds * max(0.0, self.rungs.cost - self.spent) / self.workers
-            self.say(f"time       a run takes about {_shown(seconds)}, the search about {_shown(whole)}, start-up apart")
+            self.say(
+                f"time       a run takes about {_shown(seconds)}, the search about {_shown(whole)}, start-up apart"
+            )
 
     def _train(self, candidates: Sequence[Candidate], step: int, words: str) -> None:
         """Trains candidates to a step, those that are not there yet."""
@@ -299,12 +314,14 @@ class Search:
 
         begun = {each.number: each.steps for each in candidates}
         columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TimeRemainingColumn())
-        with progress.Progress(*columns, transient=True, disable=not (words and candidates)) as bar:
+        with progress.Progress(
+            *columns, transient=True, disable=not (words and candidates and sys.stdout.isatty())
+        ) as bar:
             task = bar.add_task(words, total=sum(step - steps for steps in begun.values()) or 1)
             said = itertools.count()
 
             def show() -> None:
-                if next(said) % 5 == 0 and bar.console.is_terminal:
+                if next(said) % 5 == 0 and not bar.disable:
                     for each in candidates:
                         each.read()
                     reached = [max(begun[each.number], (each.curve or [(0, 0.0)])[-1][0]) for each in candidates]
@@ -315,4 +332,10 @@ class Search:
 
 def _shown(seconds: float) -> str:
     """A time in words."""
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 100
+        else f"{seconds / 60:.0f} min"
+        if seconds < 6000
+        else f"{seconds / 3600:.1f} h"
+    )

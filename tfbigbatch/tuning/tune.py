@@ -13,17 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfbigbatch import train
-from tfbigbatch.config import Config, load_config, new_config, set_fields
+from tfbigbatch.config import Config, new_config, set_fields
 from tfbigbatch.config.files import find, was_named
 from tfbigbatch.config.recipe import check_fields, check_plan
 from tfbigbatch.errors import InputError
 from tfbigbatch.run_directory.metric import Metric
 from tfbigbatch.scaling.recipe import Recipe
-from tfbigbatch.sweeps.local_processes import LocalProcesses
 from tfbigbatch.sweeps.series import run_after_files
 from tfbigbatch.tasks import registry
 from tfbigbatch.tasks.base import MINIVAL
-from tfbigbatch.tuning import sources
 from tfbigbatch.tuning.candidates import SEARCHED, TUNED, SearchSpace
 from tfbigbatch.tuning.executors import as_executor
 from tfbigbatch.tuning.halving import SHARES, STAY, Rungs
@@ -36,8 +34,9 @@ from tfbigbatch.utils.home import expanded
 _TASK = "tuned_model"
 # Held-out splits that may decide, in the order of preference: the test set is for the end.
 _DECIDING = ("valid", "validation", MINIVAL)
-# Of the training examples, held out where a task has no other data to choose on.
-_MINIVAL = 0.05
+# Of the training examples, held out where a task has no other data to choose on: a share, or so many where that is
+# fewer than a tenth.
+_MINIVAL, _ENOUGH = 0.05, 1000
 
 
 def tune(
@@ -361,7 +360,7 @@ def _decided_on(config: Config, say: Callable[[str], None]) -> Config:
             size = registry.get(config.task).training_examples
             if size is None:
                 return config
-            config.data.minival = round(_MINIVAL * size)
+            config.data.minival = round(max(_MINIVAL * size, min(_ENOUGH, 0.1 * size)))
         say(f"choice     on {split}, so that {splits[0]} stays unseen until the end")
         break
     return config
