@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tfbigbatch.optimizers.keras3 import LAMB, LARS, AdamW, Adasum, LocalSteps, Muon, Shampoo
     from tfbigbatch.scaling.batch_ramp import BatchRamp
     from tfbigbatch.scaling.recipe import Recipe
+    from tfbigbatch.tuning.tune import tune
 
 __version__ = "0.3.0"
 
@@ -35,6 +36,7 @@ __all__ = [
     "advise",
     "check",
     "load_run",
+    "tune",
 ]
 
 # Of `tfbigbatch.keras2` or `tfbigbatch.optimizers.keras3`.
@@ -45,6 +47,7 @@ _HOMES = {
     "load_run": "run_directory.load",
     "advise": "tuning.model",
     "check": "instruments.time_constants",
+    "tune": "tuning.tune",
 }
 _SUBPACKAGES = ("callbacks", "export", "instruments", "keras2", "optimizers", "scaling", "schedules")
 

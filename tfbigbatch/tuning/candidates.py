@@ -1,4 +1,4 @@
-"""The candidates of `tune`: recipes around the one that was carried from a smaller batch, in numbers without dimensions.
+"""The candidates of `tune`: recipes around the one carried from a smaller batch, in numbers without dimensions.
 
 A number that depends on the batch or on the length of a run is not searched by itself: the learning rate is searched as
 a factor of the square-root rule's, moments as half-lives, weight decay as learning rate x decay x steps, the warm-up as
@@ -13,7 +13,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.config import Config, override, set_fields
+from ml_collections import ConfigDict
+
+from tfbigbatch.config import override, set_fields
 from tfbigbatch.config.overrides import flat, hold_tuned_batch
 from tfbigbatch.config.recipe import optimizer_to_scale, tuned_recipe
 from tfbigbatch.errors import InputError, nearest
@@ -81,7 +83,7 @@ class SearchSpace:
 
     def __init__(
         self,
-        config: Config,
+        config: ConfigDict,
         *,
         dataset_size: int,
         batch_size: int,
@@ -115,7 +117,7 @@ class SearchSpace:
     def carried(self, optimizer: str) -> Point:
         """The first candidate of an optimizer: what is known before any run.
 
-        Of the tuned one LEGW's learning rate and warm-up, or for Muon the square-root rule's, with all else as tuned; of
+        Of the tuned one LEGW's learning rate and warm-up (Muon: the square-root rule's), with all else as tuned; of
         another the middle of what was best in runs of few steps.
         """
         if optimizer != self._config.optimizer.name:
@@ -138,7 +140,7 @@ class SearchSpace:
         return found
 
     def beyond(self, best: Point, others: Sequence[Point]) -> Point | None:
-        """A candidate past the end of the range of learning rates, where the best of an optimizer's lies at that end."""
+        """A candidate past the end of the range of an optimizer's learning rates; None unless the best is there."""
         rates = sorted({each.rate for each in [*others, best] if each.optimizer == best.optimizer})
         if "rate" not in self._search or len(rates) < 2 or best.rate not in (rates[0], rates[-1]):
             return None
@@ -167,7 +169,7 @@ class SearchSpace:
         low, high = sources.SEARCHED_WARMUPS
         return min(low, carried.warmup or low), max(high, carried.warmup)
 
-    def config_of(self, point: Point) -> Config:
+    def config_of(self, point: Point) -> ConfigDict:
         """The experiment of a candidate, with all numbers written out: no rule scales them."""
         recipe, config = self.recipe_of(point), _with_optimizer(self._config, point.optimizer)
         with config.optimizer.unlocked(), config.optimizer.ignore_type():
@@ -231,7 +233,7 @@ def _shortened(beta: float, factor: float) -> float:
     return round(max(shortest, moments.scaled_beta(beta, factor)), 6)
 
 
-def _with_optimizer(config: Config, name: str) -> Config:
+def _with_optimizer(config: ConfigDict, name: str) -> ConfigDict:
     """A copy with another optimizer, which keeps the fields that it takes."""
     config = copy.deepcopy(config)
     if name != config.optimizer.name:
@@ -239,7 +241,7 @@ def _with_optimizer(config: Config, name: str) -> Config:
     return config
 
 
-def _scaled_arguments(config: Config) -> dict[str, Any]:
+def _scaled_arguments(config: ConfigDict) -> dict[str, Any]:
     """The moments and the weight decay of the config's optimizer, its defaults included."""
     config = copy.deepcopy(config)
     config.schedule.moments, config.schedule.weight_decay = "half_life_all", "kept"
@@ -251,7 +253,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _at_batch(config: Config, batch_size: int, dataset_size: int) -> Config:
+def _at_batch(config: ConfigDict, batch_size: int, dataset_size: int) -> ConfigDict:
     """The experiment at another batch size, for as many examples."""
     config = copy.deepcopy(config)
     hold_tuned_batch(config)

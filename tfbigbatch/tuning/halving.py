@@ -21,6 +21,8 @@ STAY = (0.75, 0.5, 0.25)
 """The shares of all candidates that stay at each of them."""
 WINDOW = 0.04
 """The loss at a rung is the mean over this share of a run before it."""
+RESERVE = 0.05
+"""The share of a budget that is kept for candidates within the noise, and for those beyond the end of a range."""
 NOISE = 2.0
 """Two losses are within the noise where they differ by less than so many standard errors of their difference."""
 
@@ -58,16 +60,13 @@ class Rungs:
         return cost_of(self.first, self.shares, self.keep)
 
     @classmethod
-    def of_budget(
-        cls, budget: float, shares: Sequence[float] = SHARES, stay: Sequence[float] = STAY, least: int = 1
-    ) -> Rungs:
-        """The rungs of as many candidates as a budget pays.
+    def of_budget(cls, budget: float, shares: Sequence[float] = SHARES, stay: Sequence[float] = STAY) -> Rungs:
+        """The rungs of as many candidates as a budget pays, with a `RESERVE`.
 
         Args:
           budget: in runs, 1 or more.
           shares: see `Rungs`.
           stay: the share of all candidates that stays at each.
-          least: how many run to their end, at least, where the budget pays that.
 
         Raises:
           ValueError: the budget is below one run, or a share is out of range.
@@ -82,7 +81,7 @@ class Rungs:
             keep: list[int] = []
             for each in stay:
                 keep.append(min([first, *keep[-1:], max(1, round(each * first))]))
-            if cost_of(first, shares, keep) <= budget + 1e-9:
+            if cost_of(first, shares, keep) <= (1.0 - RESERVE) * budget + 1e-9:
                 found = cls(first, shares, tuple(keep))
         return found
 
@@ -111,7 +110,7 @@ def cost_of(first: int, shares: Sequence[float], keep: Sequence[int], *, done: f
 
 
 def loss_before(curve: Sequence[tuple[int, float]], step: int, total_steps: int) -> list[float]:
-    """The losses that count at a step of a run: those of the rows in the `WINDOW` before it; [inf] where none is finite.
+    """The losses that count at a step of a run: of the rows in the `WINDOW` before it; [inf] where one is not finite.
 
     Args:
       curve: (step, training loss) of each row, the mean since the row before; rising.
@@ -124,7 +123,7 @@ def loss_before(curve: Sequence[tuple[int, float]], step: int, total_steps: int)
 
 
 def noise(one: Sequence[float], other: Sequence[float]) -> float:
-    """The standard error of the difference of two runs' mean losses, whose rows are of the same examples; 0 for one row."""
+    """The standard error of the difference of two runs' mean losses; 0 for one row. Rows are of the same examples."""
     differences = [a - b for a, b in zip(one, other)] if len(one) == len(other) else []
     if len(differences) < 2 or not all(map(math.isfinite, differences)):
         return 0.0

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfbigbatch.config import Config
 from tfbigbatch.config.overrides import flat
 from tfbigbatch.reports import figure_style
 from tfbigbatch.reports.table import Table

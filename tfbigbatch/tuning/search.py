@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tfbigbatch.config import Config
+from ml_collections import ConfigDict
+
 from tfbigbatch.errors import InputError, Preempted, first_line
 from tfbigbatch.run_directory.directory import DIVERGED, DONE, RunDirectory
 from tfbigbatch.run_directory.metric import Metric
@@ -36,7 +37,7 @@ Say = Callable[[str], None]
 # Rows of a candidate's curve.
 _ROWS = 100
 # The first candidate trains for so long before the others begin: mistakes end here, and the time is known.
-_PILOT = 0.02
+_PILOT, _PILOT_ROWS = 0.02, 3
 # Runs of a candidate's part that may be lost with their worker.
 _LOST = 2
 # Candidates that may widen the range at a rung.
@@ -54,7 +55,7 @@ class Candidate:
       directory: its run directory.
     """
 
-    def __init__(self, number: int, point: Point, config: Config, directory: str) -> None:
+    def __init__(self, number: int, point: Point, config: ConfigDict, directory: str) -> None:
         self.number = number
         self.point = point
         self.config = config
@@ -168,9 +169,10 @@ class Search:
                     "clip the gradients, or warm up longer."
                 )
             best = self.candidates[stay[0]]
+            spent, seconds = self._spent_at(step), time.monotonic() - began
             self.say(
-                f"rung       {share:.0%} of the run, step {step:,}: {len(stay)} of {len(alive)} stay, {self._spent_at(step):.2f} runs "
-                f"spent, {time.monotonic() - began:,.0f} s. Best: {best.number}, {best.point}"
+                f"rung       {share:.0%} of the run, step {step:,}: {len(stay)} of {len(alive)} stay, {spent:.2f} runs "
+                f"spent, {seconds:,.0f} s. Best: {best.number}, {best.point}"
             )
             alive = [self.candidates[each] for each in stay]
         self._train(alive, self.total_steps, "to the end")
@@ -244,18 +246,16 @@ class Search:
 
     def _pilot(self, first: Candidate) -> None:
         """Trains the first candidate a little; a mistake ends here, and the search's time is known after it."""
-        steps = max(1, round(_PILOT * self.total_steps / self._row_steps)) * self._row_steps
-        planned = f"{self.rungs.first} candidates, {self.rungs.cost:.2f} runs of {self.total_steps:,} steps"
+        steps = max(_PILOT_ROWS, round(_PILOT * self.total_steps / self._row_steps)) * self._row_steps
+        shares = ", ".join(f"{each:.0%}" for each in self.rungs.shares)
         self.say(
-            f"plan       {planned}: rungs at {', '.join(f'{each:.0%}' for each in self.rungs.shares) or 'the end'}"
+            f"plan       {self.rungs.first} candidates, rungs at {shares or 'the end'}: {self.rungs.cost:.2f} runs of "
+            f"{self.total_steps:,} steps; at most {self.budget:g}"
         )
-        if first.steps < steps:
-            self._train([first], steps, "")
-        speeds = [
-            row["examples_per_second"]
-            for row in read_rows(RunDirectory(first.directory).metrics)
-            if "examples_per_second" in row
-        ]
+        self._train([first], min(steps, self.total_steps), "")
+        rows = read_rows(RunDirectory(first.directory).metrics)
+        # The first row has the time that the step is traced.
+        speeds = [speed for row in rows if (speed := row.get("examples_per_second"))][1:]
         if speeds:
             seconds = self.total_steps * first.config.batch_size / max(speeds)
             whole = seconds * max(0.0, self.rungs.cost - self.spent) / self.workers

@@ -46,7 +46,7 @@ RATES = {"muon": MUON_RATES, "lamb": LAMB_RATES, "adamw": ADAMW_RATES}
 
 SEARCHED_RATES, SEARCHED_DECAYS = 4.0, 4.0
 """`tune` searches learning rates from a fourth of the square-root rule's to four times it, and weight decays from a
-fourth of the tuned learning rate x decay x steps to four times it: AlexNet-BN at 16 times the batch was best at twice."""
+fourth of the tuned learning rate x decay x steps to four times it."""
 
 SEARCHED_WARMUPS = (0.02, 0.2)
 """Warm-ups that `tune` searches, as shares of the run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import copy
 import functools
@@ -12,8 +11,10 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from tfbigbatch import train
-from tfbigbatch.config import Config, new_config, set_fields
+from tfbigbatch.config import new_config, set_fields
 from tfbigbatch.config.files import find, was_named
 from tfbigbatch.config.recipe import check_fields, check_plan
 from tfbigbatch.errors import InputError
@@ -139,7 +140,7 @@ def tune(
 
 
 def tune_experiment(
-    config: Config,
+    config: ConfigDict,
     *,
     batch_size: int | None,
     folder: str,
@@ -212,7 +213,7 @@ def tune_experiment(
 
 
 def _search(
-    config: Config,
+    config: ConfigDict,
     batch_size: int,
     *,
     budget: float,
@@ -306,7 +307,7 @@ def _check_new(network: Callable[..., Any]) -> None:
         )
 
 
-def _config(recipe: Recipe, optimizer: str | Mapping[str, Any], seed: int, fields: Mapping[str, Any]) -> Config:
+def _config(recipe: Recipe, optimizer: str | Mapping[str, Any], seed: int, fields: Mapping[str, Any]) -> ConfigDict:
     """The config of the recipe at its own batch size."""
     config = new_config(_TASK)
     given = {"name": optimizer} if isinstance(optimizer, str) else dict(optimizer)
@@ -347,7 +348,7 @@ def _advance(definition: bytes, mode: str, **options: Any) -> Any:
 # ---- An experiment --------------------------------------------------------------------------------
 
 
-def _decided_on(config: Config, say: Callable[[str], None]) -> Config:
+def _decided_on(config: ConfigDict, say: Callable[[str], None]) -> ConfigDict:
     """The experiment evaluated on data that may decide, which the test set may not."""
     config = copy.deepcopy(config)
     splits = registry.get(config.task).evaluates_on
