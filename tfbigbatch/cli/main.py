@@ -30,6 +30,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "tune": Command("tune", "Carry a recipe to a larger batch: search, and train the best, for about three runs."),
     "train": Command("train", "Train, resume or evaluate one experiment."),
     "sweep": Command("sweep", "Train a sweep, several experiments or a grid of learning rates; write table and plots."),
     "report": Command(

@@ -53,6 +53,9 @@ class LocalProcesses(concurrent.futures.Executor):
       processes: how many at once.
       reuses: whether a process may make several calls, one after another: without the seconds of a new interpreter and
         its imports, with the settings that TensorFlow got in the first.
+
+    Attributes:
+      environment: of the processes.
     """
 
     def __init__(self, processes: int, *, reuses: bool = False) -> None:
@@ -62,7 +65,7 @@ class LocalProcesses(concurrent.futures.Executor):
         self._running: set[_Worker] = set()
         self._told: set[_Worker] = set()
         threads = str(max(1, cores() // processes))
-        self._environment = {
+        self.environment = {
             "TF_NUM_INTRAOP_THREADS": threads,
             "TF_NUM_INTEROP_THREADS": threads,
             **os.environ,
@@ -118,7 +121,7 @@ class LocalProcesses(concurrent.futures.Executor):
             process = subprocess.Popen(
                 [sys.executable, "-m", "tfbigbatch.sweeps.local_processes", str(theirs.fileno())],
                 stdin=subprocess.PIPE,
-                env=self._environment,
+                env=self.environment,
                 pass_fds=[theirs.fileno()],
                 # The terminal's Ctrl-C then reaches this process alone, which passes it on as one SIGTERM.
                 start_new_session=True,

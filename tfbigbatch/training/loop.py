@@ -199,7 +199,13 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
                         evaluate_and_log()
                     if interval_ends and (is_due["evaluate"] or not evaluates):
                         epoch_ends()
-                    if is_due["save"] or ended or step == plan.last_step or is_row and _is_late(seconds_between_saves(config), saved, machine):
+                    if (
+                        is_due["save"]
+                        or ended
+                        or step == plan.last_step
+                        or is_row
+                        and _is_late(seconds_between_saves(config), saved, machine)
+                    ):
                         checkpoints.save(step)
                         saved = time.monotonic()
                         status.write(RUNNING, step)

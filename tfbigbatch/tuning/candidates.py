@@ -16,7 +16,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from tfbigbatch.config import override, set_fields
-from tfbigbatch.config.overrides import flat, hold_tuned_batch
+from tfbigbatch.config.overrides import hold_tuned_batch
 from tfbigbatch.config.recipe import optimizer_to_scale, tuned_recipe
 from tfbigbatch.errors import InputError, nearest
 from tfbigbatch.optimizers import registry
@@ -72,7 +72,6 @@ class SearchSpace:
       search: names of `SEARCHED`; what is left out stays as it was carried.
 
     Attributes:
-      given: the fields of the experiment by their dotted names.
       tuned: the recipe at its own batch size.
       optimizers: registered names, the tuned one first where it is among them.
       total_steps: of a run.
@@ -90,7 +89,6 @@ class SearchSpace:
         optimizers: Sequence[str] = (TUNED,),
         search: Sequence[str] = SEARCHED,
     ) -> None:
-        self.given = flat(config.to_dict())
         self._config = _at_batch(config, batch_size, dataset_size)
         self._size = dataset_size
         schedule = self._config.schedule

@@ -2,7 +2,7 @@
 
 Jamieson and Talwalkar 2016, arXiv:1502.07943. A run's learning rate falls to the end of its own length from its first
 step on, so that a run that stays is continued, not begun again. `benchmarks/halving.py` replays recorded searches; the
-defaults are from there: results/tune/halving.md.
+defaults are from there (results/tune/halving.md).
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from tfbigbatch.config.overrides import flat
 from tfbigbatch.reports import figure_style
 from tfbigbatch.reports.table import Table
@@ -204,34 +206,30 @@ class Tuned:
 
 
 def tuned_of(
-    search: Search, *, model: Any = None, test: Mapping[str, float] | None = None, flags: str | None = None
+    search: Search, *, model: Any = None, test: Mapping[str, float] | None = None, command: str | None = None
 ) -> Tuned:
-    """The result of a search that has run; `flags` name the experiment on the command line."""
+    """The result of a search that has run; see `Tuned`."""
     ranked = search.ranked()
-    winner = ranked[0]
-    arguments: dict[str, Any] = winner.config.optimizer.to_dict()
     return Tuned(
         model=model,
-        recipe=search.space.recipe_of(winner.point),
-        optimizer=arguments,
+        recipe=search.space.recipe_of(ranked[0].point),
+        optimizer=ranked[0].config.optimizer.to_dict(),
         candidates=ranked,
         metric=search.metric,
         total_steps=search.total_steps,
         cost=search.spent,
         rungs=search.rungs.shares,
         test=dict(test or {}),
-        command=None
-        if flags is None
-        else f"tfbigbatch train {flags} {fields_of(search, winner)} --model_dir=runs/tuned",
+        command=command and f"{command} --model_dir=runs/tuned",
     )
 
 
-def fields_of(search: Search, winner: Candidate) -> str:
-    """The fields of the winner that differ from the experiment, as flags."""
+def fields_of(given: ConfigDict, found: ConfigDict) -> str:
+    """The fields of a candidate that differ from the experiment, as flags; not those that change no weight."""
+    before = flat(given.to_dict())
     changed = {
-        name: value
-        for name, value in flat(winner.config.to_dict()).items()
-        if name not in ("log_every", "keep_best", "experiment") and search.space.given.get(name, ...) != value
+        name: repr(value) if isinstance(value, tuple) else f"{value}"
+        for name, value in flat(found.to_dict()).items()
+        if name not in ("log_every", "keep_best", "experiment") and before.get(name, ...) != value
     }
-    texts = {name: repr(value) if isinstance(value, tuple) else f"{value}" for name, value in changed.items()}
-    return " ".join(shlex.quote(f"--config.{name}={text}") for name, text in texts.items())
+    return " ".join(shlex.quote(f"--config.{name}={text}") for name, text in changed.items())

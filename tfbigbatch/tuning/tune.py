@@ -20,13 +20,14 @@ from tfbigbatch.config.recipe import check_fields, check_plan
 from tfbigbatch.errors import InputError
 from tfbigbatch.run_directory.metric import Metric
 from tfbigbatch.scaling.recipe import Recipe
+from tfbigbatch.sweeps.local_processes import LocalProcesses
 from tfbigbatch.sweeps.series import run_after_files
 from tfbigbatch.tasks import registry
 from tfbigbatch.tasks.base import MINIVAL
 from tfbigbatch.tuning.candidates import SEARCHED, TUNED, SearchSpace
 from tfbigbatch.tuning.executors import as_executor
 from tfbigbatch.tuning.halving import SHARES, STAY, Rungs
-from tfbigbatch.tuning.result import Tuned, tuned_of
+from tfbigbatch.tuning.result import Tuned, fields_of, tuned_of
 from tfbigbatch.tuning.search import Advance, Search
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.home import expanded
@@ -176,7 +177,7 @@ def tune_experiment(
       ValueError, Preempted: see `tune`.
     """
     folder, data_dir = os.path.abspath(expanded(folder)), expanded(data_dir)
-    config, tested = _decided_on(config, say), config.evaluate_on
+    given, config, tested = config, _decided_on(config, say), config.evaluate_on
     own = find(config.experiment)[0] if config.experiment else ""
     files = [os.path.abspath(own)] if own and was_named(own) else []
     run = functools.partial(train.run, data_dir=data_dir, use_fake_data=use_fake_data)
@@ -209,7 +210,11 @@ def tune_experiment(
             there = copy.deepcopy(winner.config)
             there.evaluate_on = tested
             test = run(there, model_dir=winner.directory, mode="eval")["metrics"]
-    return tuned_of(found, test=test, flags=flags)
+    return tuned_of(
+        found,
+        test=test,
+        command=flags and f"{_threads(found.executor)}tfbigbatch train {flags} {fields_of(given, winner.config)}",
+    )
 
 
 def _search(
@@ -346,6 +351,14 @@ def _advance(definition: bytes, mode: str, **options: Any) -> Any:
 
 
 # ---- An experiment --------------------------------------------------------------------------------
+
+
+def _threads(executor: Any) -> str:
+    """The variables of the environment that the candidates had: the order of a sum depends on the number of threads."""
+    if not isinstance(executor, LocalProcesses):
+        return ""
+    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+    return "".join(f"{name}={executor.environment[name]} " for name in names)
 
 
 def _decided_on(config: ConfigDict, say: Callable[[str], None]) -> ConfigDict:
