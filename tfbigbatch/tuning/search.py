@@ -139,7 +139,7 @@ class Search:
           ValueError: the folder holds another search.
         """
         for point in self.space.points(self.rungs.first):
-            self._add(point)
+            self.add(point)
 
     def run(self) -> Candidate:
         """Searches, and returns the winner.
@@ -154,14 +154,14 @@ class Search:
         self._pilot(alive[0])
         for number, share in enumerate(shares):
             step = self._step_of(share)
-            self._train(alive, step, f"to {share:.0%}")
+            self.train(alive, step, f"to {share:.0%}")
             planned = halving.cost_of(keep[number], shares[number + 1 :], keep[number + 1 :], done=share)
             if number:
                 # At the first rung the learning rate that is best there is known to be too high.
                 alive += self._wider(alive, step, share, self.budget - planned)
             left = self.budget - planned - self._spent_at(step)
             room = max(0, math.floor(left / ((*shares, 1.0)[number + 1] - share) + 1e-9))
-            losses = {each.number: self._losses(each, step) for each in alive}
+            losses = {each.number: self.losses(each, step) for each in alive}
             stay = halving.staying(losses, keep[number], room=room)
             if not stay:
                 raise InputError(
@@ -175,7 +175,7 @@ class Search:
                 f"spent, {seconds:,.0f} s. Best: {best.number}, {best.point}"
             )
             alive = [self.candidates[each] for each in stay]
-        self._train(alive, self.total_steps, "to the end")
+        self.train(alive, self.total_steps, "to the end")
         return self.ranked()[0]
 
     def ranked(self) -> list[Candidate]:
@@ -189,12 +189,12 @@ class Search:
         return sorted(self.candidates, key=self._order)
 
     def _order(self, candidate: Candidate) -> tuple[Any, ...]:
-        loss = math.fsum(rows := self._losses(candidate, candidate.steps)) / len(rows)
+        loss = math.fsum(rows := self.losses(candidate, candidate.steps)) / len(rows)
         value = self.metric.order(candidate.metrics.get(self.metric.name)) if self.metric else loss
         value = math.inf if math.isnan(value) else value
         return (not candidate.is_done, -candidate.steps, value if candidate.is_done else loss, candidate.number)
 
-    def _add(self, point: Point) -> Candidate:
+    def add(self, point: Point) -> Candidate:
         number = len(self.candidates)
         config = self.space.config_of(point)
         config.log_every = f"{self._row_steps} steps"
@@ -212,7 +212,7 @@ class Search:
         """A share of the run in steps, at the end of a row: the rows are then those of a run without a pause."""
         return min(self.total_steps, max(1, round(share * self.total_steps / self._row_steps)) * self._row_steps)
 
-    def _losses(self, candidate: Candidate, step: int) -> list[float]:
+    def losses(self, candidate: Candidate, step: int) -> list[float]:
         if candidate.diverged and candidate.steps < step:
             return [math.inf]
         return halving.loss_before(candidate.curve, step, self.total_steps)
@@ -229,7 +229,7 @@ class Search:
         found: list[Candidate] = []
         while len(found) < _WIDER and self._spent_at(step) + share <= most + 1e-9:
             here = [*alive, *found]
-            order = halving.staying({each.number: self._losses(each, step) for each in here}, 1)
+            order = halving.staying({each.number: self.losses(each, step) for each in here}, 1)
             point = (
                 self.space.beyond(self.candidates[order[0]].point, [each.point for each in self.candidates])
                 if order
@@ -237,9 +237,9 @@ class Search:
             )
             if point is None:
                 break
-            found.append(self._add(point))
+            found.append(self.add(point))
             self.say(f"wider      the best learning rate is at the end of the range: {found[-1].number}, {point}")
-            self._train(found[-1:], step, f"to {share:.0%}")
+            self.train(found[-1:], step, f"to {share:.0%}")
         return found
 
     # ---- Training ---------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class Search:
             f"plan       {self.rungs.first} candidates, rungs at {shares or 'the end'}: {self.rungs.cost:.2f} runs of "
             f"{self.total_steps:,} steps; at most {self.budget:g}"
         )
-        self._train([first], min(steps, self.total_steps), "")
+        self.train([first], min(steps, self.total_steps), "")
         rows = read_rows(RunDirectory(first.directory).metrics)
         # The first row has the time that the step is traced.
         speeds = [speed for row in rows if (speed := row.get("examples_per_second"))][1:]
@@ -263,7 +263,7 @@ class Search:
                 f"time       a run takes about {_shown(seconds)}, the search about {_shown(whole)}, start-up apart"
             )
 
-    def _train(self, candidates: Sequence[Candidate], step: int, words: str) -> None:
+    def train(self, candidates: Sequence[Candidate], step: int, words: str) -> None:
         """Trains candidates to a step, those that are not there yet."""
         waiting = [each for each in candidates if each.steps < step and not (each.diverged or each.is_done)]
         lost: dict[int, int] = {}
