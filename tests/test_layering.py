@@ -112,7 +112,7 @@ def test_no_file_imports_keras_2_or_tf_models_official():
 OPTIONAL = {
     *("PIL", "cv2", "datasets", "jax", "jaxlib", "jinja2", "keras_hub", "matplotlib", "mlperf_logging"),
     *("psutil", "sacrebleu", "sentencepiece", "sklearn", "tensorflow_datasets", "tokenizers", "torch", "tqdm"),
-    "transformers",
+    *("submitit", "transformers"),
 }
 # Where TensorFlow, and modules that import it, may be imported inside a function: what a command is refused for (flags,
 # paths, an experiment and its fields, which tasks and the names of image models have) is told before they are; the help

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tfbigbatch.optimizers.keras3 import LAMB, LARS, AdamW, Adasum, LocalSteps, Muon, Shampoo
     from tfbigbatch.scaling.batch_ramp import BatchRamp
     from tfbigbatch.scaling.recipe import Recipe
-    from tfbigbatch.tuning.tune import tune
 
 __version__ = "0.3.0"
 

@@ -39,6 +39,7 @@ def define_flags() -> None:
     flags.DEFINE_list("search", list(SEARCHED), "What is searched beside them; the rest stays as it was carried.")
     flags.DEFINE_list("rungs", list(map(str, SHARES)), "Shares of a run at which the worse candidates are left.")
     flags.DEFINE_list("stay", list(map(str, STAY)), "Shares of all candidates that stay at each rung.")
+    flags.DEFINE_string("last", "metric", "What decides at the end: 'metric', of the held-out data, or 'loss'.")
     flags.DEFINE_string(
         "executor", None, "A number of processes, 'here', or 'slurm'. Default: two, or one where there is a GPU."
     )
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str]) -> None:
         search=options.search,
         rungs=command.numbers("rungs", options.rungs, float),
         stay=command.numbers("stay", options.stay, float),
+        last=options.last,
         executor=options.executor,
         use_fake_data=options.quick and options.data_dir is None,
         flags=" ".join(map(shlex.quote, shown)),

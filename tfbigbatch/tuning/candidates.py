@@ -146,6 +146,11 @@ class SearchSpace:
         ratio = min(max(best.rate / neighbour, 1 / sources.RATE_FACTOR), sources.RATE_FACTOR)
         return dataclasses.replace(best, rate=best.rate * ratio)
 
+    def below(self, others: Sequence[Point]) -> Point:
+        """A candidate far below all learning rates, where all diverged."""
+        lowest = min(others, key=lambda each: each.rate)
+        return dataclasses.replace(lowest, rate=lowest.rate / sources.SEARCHED_RATES**2)
+
     def _point(self, optimizer: str, turn: int) -> Point:
         carried = self.carried(optimizer)
         if turn == 0:

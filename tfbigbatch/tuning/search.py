@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
+from rich import progress
 
 from tfbigbatch.errors import InputError, Preempted, first_line
 from tfbigbatch.run_directory.directory import DIVERGED, DONE, RunDirectory
@@ -156,8 +157,8 @@ class Search:
             step = self._step_of(share)
             self.train(alive, step, f"to {share:.0%}")
             planned = halving.cost_of(keep[number], shares[number + 1 :], keep[number + 1 :], done=share)
-            if number:
-                # At the first rung the learning rate that is best there is known to be too high.
+            # At the first rung the learning rate that is best there is known to be too high.
+            if number or all(each.diverged for each in alive):
                 alive += self._wider(alive, step, share, self.budget - planned)
             left = self.budget - planned - self._spent_at(step)
             room = max(0, math.floor(left / ((*shares, 1.0)[number + 1] - share) + 1e-9))
@@ -190,11 +191,17 @@ class Search:
 
     def _order(self, candidate: Candidate) -> tuple[Any, ...]:
         loss = math.fsum(rows := self.losses(candidate, candidate.steps)) / len(rows)
+        if not candidate.is_done:
+            return (True, -candidate.steps, loss, candidate.number)
         value = self.metric.order(candidate.metrics.get(self.metric.name)) if self.metric else loss
-        value = math.inf if math.isnan(value) else value
-        return (not candidate.is_done, -candidate.steps, value if candidate.is_done else loss, candidate.number)
+        return (False, math.inf if math.isnan(value) else value, loss, candidate.number)
 
     def add(self, point: Point) -> Candidate:
+        """Makes a candidate, in the folder of its number.
+
+        Raises:
+          ValueError: the folder holds another one.
+        """
         number = len(self.candidates)
         config = self.space.config_of(point)
         config.log_every = f"{self._row_steps} steps"
@@ -213,6 +220,7 @@ class Search:
         return min(self.total_steps, max(1, round(share * self.total_steps / self._row_steps)) * self._row_steps)
 
     def losses(self, candidate: Candidate, step: int) -> list[float]:
+        """The training losses that count for a candidate at a step; see `halving.loss_before`."""
         if candidate.diverged and candidate.steps < step:
             return [math.inf]
         return halving.loss_before(candidate.curve, step, self.total_steps)
@@ -228,17 +236,14 @@ class Search:
         """
         found: list[Candidate] = []
         while len(found) < _WIDER and self._spent_at(step) + share <= most + 1e-9:
-            here = [*alive, *found]
-            order = halving.staying({each.number: self.losses(each, step) for each in here}, 1)
-            point = (
-                self.space.beyond(self.candidates[order[0]].point, [each.point for each in self.candidates])
-                if order
-                else None
-            )
+            order = halving.staying({each.number: self.losses(each, step) for each in [*alive, *found]}, 1)
+            points = [each.point for each in self.candidates]
+            point = self.space.beyond(self.candidates[order[0]].point, points) if order else self.space.below(points)
             if point is None:
                 break
             found.append(self.add(point))
-            self.say(f"wider      the best learning rate is at the end of the range: {found[-1].number}, {point}")
+            why = "the best learning rate is at the end of the range" if order else "all diverged"
+            self.say(f"wider      {why}: {found[-1].number}, {point}")
             self.train(found[-1:], step, f"to {share:.0%}")
         return found
 
@@ -309,9 +314,6 @@ class Search:
     @contextlib.contextmanager
     def _bar(self, candidates: Sequence[Candidate], step: int, words: str) -> Iterator[Callable[[], None]]:
         """A context with a function that shows how far some candidates are, in a terminal."""
-        # Imported late; Keras requires it.
-        from rich import progress
-
         begun = {each.number: each.steps for each in candidates}
         columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TimeRemainingColumn())
         with progress.Progress(

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import copy
 import functools
 import inspect
 import os
+import pickle
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import cloudpickle
 from ml_collections import ConfigDict
 
-from tfbigbatch import train
+from tfbigbatch import tasks, train
 from tfbigbatch.config import new_config, set_fields
 from tfbigbatch.config.files import find, was_named
 from tfbigbatch.config.recipe import check_fields, check_plan
 from tfbigbatch.errors import InputError
+from tfbigbatch.run_directory.load import load_run
 from tfbigbatch.run_directory.metric import Metric
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.sweeps.local_processes import LocalProcesses
 from tfbigbatch.sweeps.series import run_after_files
 from tfbigbatch.tasks import registry
 from tfbigbatch.tasks.base import MINIVAL
+from tfbigbatch.training.phases import task_of
 from tfbigbatch.tuning.candidates import SEARCHED, TUNED, SearchSpace
-from tfbigbatch.tuning.executors import as_executor
+from tfbigbatch.tuning.executors import Here, as_executor
+from tfbigbatch.tuning.experiment import advise_experiment
 from tfbigbatch.tuning.halving import SHARES, STAY, Rungs
 from tfbigbatch.tuning.result import Tuned, fields_of, tuned_of
 from tfbigbatch.tuning.search import Advance, Search
@@ -58,6 +64,7 @@ def tune(
     search: Sequence[str] = SEARCHED,
     rungs: Sequence[float] = SHARES,
     stay: Sequence[float] = STAY,
+    last: str = "metric",
     executor: Any = None,
     folder: str | os.PathLike[str] | None = None,
     seed: int = 0,
@@ -84,6 +91,7 @@ def tune(
       search: what is searched beside them: of 'rate', 'memory' (the half-lives of moments), 'decay', 'warmup'.
       rungs: shares of a run at which candidates are left.
       stay: the shares of all candidates that stay at each rung.
+      last: what decides between those at the end: 'metric', of the held-out data, or 'loss', of the training.
       executor: a concurrent.futures.Executor whose workers see `folder`; or 'here', 'slurm' or a number of local
         processes. None: two processes, or this one where there is a GPU.
       folder: of the candidates' run directories, which a later call with the same arguments continues, and TensorBoard
@@ -113,10 +121,14 @@ def tune(
     _define(definition)
     _check_new(network)
     config = _config(recipe, optimizer, seed, fields or {})
-    decides = Metric.of_task(_TASK, "validation") if held_out is not None else None
+    metric = Metric.of_task(_TASK, "validation") if held_out is not None else None
     with contextlib.ExitStack() as stack:
         if folder is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tune-"))
+        folder = os.path.abspath(expanded(os.fspath(folder)))
+        workers = as_executor(executor, folder)
+        # In this process it is defined, and need not be picklable.
+        sent = None if isinstance(workers, Here) else _pickled(definition)
         found = _search(
             config,
             batch_size,
@@ -125,17 +137,13 @@ def tune(
             search=search,
             rungs=rungs,
             stay=stay,
-            metric=decides,
-            folder=os.path.abspath(expanded(os.fspath(folder))),
-            advance=functools.partial(_advance, _pickled(definition), "train_and_eval" if decides else "train"),
-            executor=executor,
-            stack=stack,
+            metric=_deciding(last, metric),
+            folder=folder,
+            advance=functools.partial(_advance, sent, "train_and_eval" if metric else "train"),
+            executor=workers,
             say=say,
         )
         winner = found.run()
-        # Imported late: `import tfbigbatch` does without TensorFlow.
-        from tfbigbatch.run_directory.load import load_run
-
         _define(definition)
         return tuned_of(found, model=load_run(winner.directory).network)
 
@@ -151,6 +159,7 @@ def tune_experiment(
     search: Sequence[str] = SEARCHED,
     rungs: Sequence[float] = SHARES,
     stay: Sequence[float] = STAY,
+    last: str = "metric",
     executor: Any = None,
     use_fake_data: bool = False,
     flags: str | None = None,
@@ -168,7 +177,7 @@ def tune_experiment(
       data_dir: folder of the task's data.
       use_fake_data: made-up data in its place.
       flags: that name the experiment on the command line, for the command that trains the winner again.
-      budget, optimizers, search, rungs, stay, executor, say: see `tune`.
+      budget, optimizers, search, rungs, stay, last, executor, say: see `tune`.
 
     Returns:
       Tuned, whose model is None: it is the newest checkpoint of the winner's run directory.
@@ -182,8 +191,6 @@ def tune_experiment(
     files = [os.path.abspath(own)] if own and was_named(own) else []
     run = functools.partial(train.run, data_dir=data_dir, use_fake_data=use_fake_data)
     if batch_size is None:
-        from tfbigbatch.tuning.experiment import advise_experiment
-
         batch_size = advise_experiment(config, data_dir=data_dir, say=say).batch_size
         say(f"batch      {batch_size:,}, as `tfbigbatch advise` measures it")
     with contextlib.ExitStack() as stack:
@@ -195,11 +202,10 @@ def tune_experiment(
             search=search,
             rungs=rungs,
             stay=stay,
-            metric=Metric.of_task(config.task, config.evaluate_on),
+            metric=_deciding(last, Metric.of_task(config.task, config.evaluate_on)),
             folder=folder,
             advance=functools.partial(run_after_files, run, files),
-            executor=executor,
-            stack=stack,
+            executor=as_executor(executor, folder),
             say=say,
             data_dir=data_dir,
             use_fake_data=use_fake_data,
@@ -229,8 +235,7 @@ def _search(
     metric: Metric | None,
     folder: str,
     advance: Advance,
-    executor: Any,
-    stack: contextlib.ExitStack,
+    executor: concurrent.futures.Executor,
     say: Callable[[str], None],
     data_dir: str | None = None,
     use_fake_data: bool = False,
@@ -240,33 +245,31 @@ def _search(
     batch_size = arguments.integer("batch_size", batch_size, least=1, owner="tune")
     check_fields(config)
     check_plan(config)
-    task = registry.get(config.task)
-    size = task.count_examples(config.data.to_dict(), data_dir)
-    if size is None or use_fake_data:
-        from tfbigbatch.training.phases import task_of
-
-        at_batch = copy.deepcopy(config)
-        at_batch.batch_size = batch_size
-        size = task_of(at_batch, data_dir, use_fake_data=use_fake_data).train.examples_in_epoch(batch_size)
+    at_batch = copy.deepcopy(config)
+    at_batch.batch_size = batch_size
+    size = task_of(at_batch, data_dir, use_fake_data=use_fake_data).train.examples_in_epoch(batch_size)
     if batch_size > size:
         raise InputError(f"tune: batch_size={batch_size:,} is larger than the {size:,} training examples.")
     space = SearchSpace(config, dataset_size=size, batch_size=batch_size, optimizers=optimizers, search=search)
-    workers, count = as_executor(executor, folder)
     found = Search(
         space=space,
         rungs=planned,
         budget=budget,
         folder=folder,
         advance=advance,
-        executor=stack.enter_context(workers) if workers is not executor else workers,
+        executor=executor,
         metric=metric,
-        workers=count,
         say=say,
     )
     found.prepare()
     for each in found.candidates:
         check_plan(each.config)
     return found
+
+
+def _deciding(last: str, metric: Metric | None) -> Metric | None:
+    """The metric that decides at the end; None for the training loss."""
+    return metric if arguments.one_of("last", last, ("metric", "loss"), owner="tune") == "metric" else None
 
 
 # ---- A model of a function ------------------------------------------------------------------------
@@ -294,8 +297,6 @@ def _data(data: Any, held_out: Any) -> dict[str, Any]:
 
 
 def _define(definition: Mapping[str, Any]) -> None:
-    from tfbigbatch import tasks
-
     tasks.define(_TASK, **definition)
 
 
@@ -330,8 +331,6 @@ def _config(recipe: Recipe, optimizer: str | Mapping[str, Any], seed: int, field
 
 def _pickled(definition: Mapping[str, Any]) -> bytes:
     """The definition for another process, functions of a script or notebook included."""
-    import cloudpickle
-
     try:
         return bytes(cloudpickle.dumps(dict(definition)))
     except Exception as error:
@@ -341,13 +340,17 @@ def _pickled(definition: Mapping[str, Any]) -> bytes:
         ) from None
 
 
-def _advance(definition: bytes, mode: str, **options: Any) -> Any:
+def _advance(definition: bytes | None, mode: str, **options: Any) -> Any:
     """Trains a candidate of a model of a function, in any process."""
-    import pickle
-
-    if _TASK not in registry.names():
-        _define(pickle.loads(definition))
+    if definition is not None:
+        _define_sent(definition)
     return train.run(**options, mode=mode)
+
+
+@functools.lru_cache(maxsize=1)
+def _define_sent(definition: bytes) -> None:
+    """Registers the task in another process; once, where that makes several calls for a search."""
+    _define(pickle.loads(definition))
 
 
 # ---- An experiment --------------------------------------------------------------------------------

@@ -1,0 +1,120 @@
+"""Candidates around a carried recipe, in numbers without dimensions."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tfbigbatch.config import load_config, override
+from tfbigbatch.errors import InputError
+from tfbigbatch.tuning.candidates import Point, SearchSpace, quasirandom
+
+
+def config_of(*fields):
+    config = load_config("digits/lstm_small_batch")
+    override(config, fields)
+    return config
+
+
+def space(*fields, batch_size=512, **options):
+    return SearchSpace(config_of(*fields), dataset_size=1437, batch_size=batch_size, **options)
+
+
+ADAMW = ("optimizer.name=adamw", "optimizer.weight_decay=0.1", "schedule.learning_rate=0.01")
+
+
+def half_life(beta):
+    return math.log(0.5) / math.log(beta)
+
+
+def test_the_first_candidate_is_the_carried_recipe():
+    found = space()
+    recipe = found.recipe_of(found.points(1)[0])
+    # LEGW from 32 to 512: four times the rate, sixteen times the warm-up.
+    assert (recipe.batch_size, recipe.learning_rate, recipe.warmup_epochs) == (512, 1.2, 1.0)
+    assert recipe.optimizer == {"momentum": 0.9}
+    muon = space("optimizer.name=muon", "schedule.warmup_epochs=1.0")
+    assert muon.recipe_of(muon.points(1)[0]).warmup_epochs == 1.0
+
+
+def test_weight_decay_is_that_of_the_tuned_product_with_rate_and_steps():
+    found = space(*ADAMW)
+    carried, kept = found.carried("adamw"), Point("adamw", decay=1.0)
+    # The product falls by the root of the batch where the decay stays.
+    assert found.recipe_of(carried).optimizer["weight_decay"] == pytest.approx(0.1, rel=0.01)
+    recipe = found.recipe_of(kept)
+    product = recipe.learning_rate * recipe.optimizer["weight_decay"] * found.total_steps
+    assert product == pytest.approx(0.01 * 0.1 * found.tuned.total_steps(1437), rel=1e-3)
+    faster = found.recipe_of(Point("adamw", rate=2.0))
+    assert faster.optimizer["weight_decay"] == pytest.approx(recipe.optimizer["weight_decay"] / 2, rel=1e-3)
+
+
+def test_memory_goes_from_the_half_life_in_steps_to_that_in_examples():
+    found = space(*ADAMW)
+    betas = [found.recipe_of(Point("adamw", memory=each)).optimizer["beta_2"] for each in (1.0, 0.5, 0.0)]
+    assert betas[0] == 0.999
+    lives = [half_life(beta) for beta in betas]
+    np.testing.assert_allclose([lives[0] / lives[1], lives[0] / lives[2]], [4.0, 16.0], rtol=1e-3)
+    # Not below half a step.
+    assert found.recipe_of(Point("adamw", memory=0.0)).optimizer["beta_1"] == pytest.approx(0.25)
+
+
+def test_another_optimizer_begins_where_the_best_were_in_few_steps():
+    found = space(optimizers=("tuned", "muon", "lamb"))
+    assert [each.optimizer for each in found.points(4)] == ["momentum", "muon", "lamb", "momentum"]
+    recipe = found.recipe_of(found.carried("muon"))
+    assert recipe.learning_rate == pytest.approx(math.sqrt(0.005 * 0.05), rel=1e-3)
+    # beta_2 of 0.999 would look back over more steps than the run has.
+    assert half_life(recipe.optimizer["vectors"]["beta_2"]) == pytest.approx(found.total_steps / 4, rel=1e-3)
+    config = found.config_of(found.carried("muon"))
+    assert config.optimizer.name == "muon" and config.schedule.rule == "none"
+    assert config.optimizer.global_clipnorm == 1.0
+
+
+def test_the_sequence_covers_each_range_evenly():
+    drawn = np.array([quasirandom(number, 4) for number in range(16)])
+    assert drawn[0].tolist() == [0.5] * 4
+    # About as many in each quarter of a range.
+    for axis in drawn.T:
+        counts = np.histogram(axis, 4, (0, 1))[0]
+        assert set(counts) <= {3, 4, 5, 6}, counts
+
+
+def test_what_is_not_searched_stays_as_it_was_carried():
+    found = space(*ADAMW, search=("rate",))
+    carried = found.carried("adamw")
+    for each in found.points(6):
+        assert (each.memory, each.decay, each.warmup) == (carried.memory, carried.decay, carried.warmup)
+    rates = [each.rate for each in found.points(6)]
+    assert len(set(rates)) == 6 and min(rates) >= 0.25 and max(rates) <= 4.0
+
+
+def test_beyond_the_end_of_a_range_lies_a_wider_one():
+    found = space()
+    points = [Point("momentum", rate) for rate in (0.5, 1.0, 2.0)]
+    assert found.beyond(points[1], points) is None
+    assert found.beyond(points[2], points).rate == 4.0
+    assert found.beyond(points[0], points).rate == 0.25
+    assert space(search=("memory",)).beyond(points[2], points) is None
+
+
+def test_a_length_in_steps_is_of_as_many_examples():
+    found = space("duration=1796 steps")
+    assert found.total_steps == pytest.approx(112, abs=1)
+    assert "examples" in found.config_of(found.carried("momentum")).duration
+
+
+@pytest.mark.parametrize(
+    "fields, options, message",
+    [
+        ((), {"batch_size": 16}, "tuned at batch 32, for batch 16; expected .* a batch of the tuned one or more"),
+        (("schedule.learning_rate=0.0",), {}, "expected a tuned learning rate above 0"),
+        ((), {"optimizers": ("moun",)}, "optimizer 'moun' is unknown. Did you mean 'muon'"),
+        ((), {"optimizers": ()}, "no optimizer; expected one name or more"),
+        ((), {"search": ("rates",)}, "search has 'rates'. Did you mean 'rate'"),
+        (("ramp.name=doubling", "ramp.to=64", "ramp.over=2 epochs"), {}, "a batch ramp; expected one with a single"),
+    ],
+)
+def test_what_cannot_be_carried_is_refused(fields, options, message):
+    with pytest.raises(InputError, match=message):
+        space(*fields, **options)
