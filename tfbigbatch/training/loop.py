@@ -199,13 +199,10 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
                         evaluate_and_log()
                     if interval_ends and (is_due["evaluate"] or not evaluates):
                         epoch_ends()
-                    if (
-                        is_due["save"]
-                        or ended
-                        or step == plan.last_step
-                        or is_row
-                        and _is_late(seconds_between_saves(config), saved, machine)
-                    ):
+                    # A pause at the end of a row is saved there: the rows are then those of a run without it.
+                    pauses = step == plan.last_step and is_due["log"]
+                    late = is_row and _is_late(seconds_between_saves(config), saved, machine)
+                    if is_due["save"] or ended or pauses or late:
                         checkpoints.save(step)
                         saved = time.monotonic()
                         status.write(RUNNING, step)

@@ -126,7 +126,9 @@ def tune(
         if folder is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tune-"))
         folder = os.path.abspath(expanded(os.fspath(folder)))
-        workers = as_executor(executor, folder)
+        workers, count = as_executor(executor, folder)
+        if workers is not executor:
+            stack.callback(workers.shutdown)
         # In this process it is defined, and need not be picklable.
         sent = None if isinstance(workers, Here) else _pickled(definition)
         found = _search(
@@ -141,6 +143,7 @@ def tune(
             folder=folder,
             advance=functools.partial(_advance, sent, "train_and_eval" if metric else "train"),
             executor=workers,
+            workers=count,
             say=say,
         )
         winner = found.run()
@@ -193,7 +196,8 @@ def tune_experiment(
     if batch_size is None:
         batch_size = advise_experiment(config, data_dir=data_dir, say=say).batch_size
         say(f"batch      {batch_size:,}, as `tfbigbatch advise` measures it")
-    with contextlib.ExitStack() as stack:
+    workers, count = as_executor(executor, folder)
+    with contextlib.nullcontext() if workers is executor else workers:
         found = _search(
             config,
             batch_size,
@@ -205,7 +209,8 @@ def tune_experiment(
             metric=_deciding(last, Metric.of_task(config.task, config.evaluate_on)),
             folder=folder,
             advance=functools.partial(run_after_files, run, files),
-            executor=as_executor(executor, folder),
+            executor=workers,
+            workers=count,
             say=say,
             data_dir=data_dir,
             use_fake_data=use_fake_data,
@@ -236,6 +241,7 @@ def _search(
     folder: str,
     advance: Advance,
     executor: concurrent.futures.Executor,
+    workers: int,
     say: Callable[[str], None],
     data_dir: str | None = None,
     use_fake_data: bool = False,
@@ -259,6 +265,7 @@ def _search(
         advance=advance,
         executor=executor,
         metric=metric,
+        workers=workers,
         say=say,
     )
     found.prepare()
