@@ -59,6 +59,21 @@ class Rungs:
         """The steps of all candidates, in runs."""
         return cost_of(self.first, self.shares, self.keep)
 
+    def rest(self, number: int) -> float:
+        """The cost in runs from rung `number`, counted from 0, to the end, without candidates of `room`."""
+        later = number + 1
+        return cost_of(self.keep[number], self.shares[later:], self.keep[later:], done=self.shares[number])
+
+    def room(self, number: int, left: float) -> int:
+        """How many more than `keep` may stay at a rung, until the next.
+
+        Args:
+          number: of the rung, from 0.
+          left: of the budget, in runs, at the rung.
+        """
+        until_next = (*self.shares, 1.0)[number + 1] - self.shares[number]
+        return max(0, math.floor((left - self.rest(number)) / until_next + 1e-9))
+
     @classmethod
     def of_budget(cls, budget: float, shares: Sequence[float] = SHARES, stay: Sequence[float] = STAY) -> Rungs:
         """The rungs of as many candidates as a budget pays, with a `RESERVE`.
