@@ -106,6 +106,57 @@ def test_a_walk_counts_calls_and_those_that_go_back_up(module, tmp_path):
     assert structure.walked(found) == ["3", "7", "13", "1"]
 
 
+def test_recorded_searches_are_replayed():
+    printed = run("halving.py", "--rungs=0.15,0.3", "--keep=4,2")
+    assert "| 8, 4, 2 at 15, 30% | 3.20 | 89 | 92 | " in printed
+    misses = printed.partition("Not near the best:\n")[2].splitlines()
+    assert len(misses) == round(64 * (1 - 0.92)) and "ptb 640 Muon: 0.02 for 0.01, 1.95%" in misses
+    error = run("halving.py", "--first=9", fails=True)
+    assert "--first=9 is out of range; expected a whole number of 1 or more and at most 8" in error
+
+
+@pytest.fixture
+def replays(module, monkeypatch, tmp_path):
+    """The module of replays with a search of each kind: 3 is the best, which its loss shows from half of the run on,
+    and before that is within the noise of 4; 7 diverges.
+    """
+    halving = module("halving")
+    curves = [[(row, level) for row in range(1, 101)] for level in (3.0, 2.0, 1.5, 1.2, 1.0, 1.3, 4.0)]
+    curves[3] = [(row, 0.5 if row > 50 else 0.8 + 0.8 * (row % 2)) for row in range(1, 101)]
+    curves.append([(row, 1.0 if row < 10 else float("inf")) for row in range(1, 101)])
+    regrets = [50.0, 20.0, 10.0, 0.0, 0.5, 2.0, 90.0, float("inf")]
+    search = halving.Search(halving.FILES[0], "ptb 1 SGD", [2.0**each for each in range(8)], regrets, True, curves)
+    points = halving.Search(
+        halving.FILES[1], "mnist 1 SGD", search.rates, [each / 10 for each in regrets], False, curves
+    )
+    monkeypatch.setattr(halving, "searches", lambda: [search, points])
+    monkeypatch.setattr(halving, "PAGE", str(tmp_path / "tune" / "halving"))
+    return halving
+
+
+def test_a_schedule_decides_as_a_search_does(replays):
+    search, (Rungs, Schedule) = replays.searches()[0], (replays.Rungs, replays.Schedule)
+    assert replays.replay(search, Schedule(Rungs(8, (0.3,), (1,)))) == (4, pytest.approx(8 * 0.3 + 0.7))
+    assert replays.replay(search, Schedule(Rungs(8, (0.6,), (1,)))) == (3, pytest.approx(8 * 0.6 + 0.4))
+    # 3, 4 and 5 are in the middle of three; by validation or loss 3 is the best of these.
+    assert replays.replay(search, Schedule(Rungs(3, (), ()))) == (3, 3.0)
+    assert replays.replay(search, Schedule(Rungs(8, (0.3,), (3,)), last="loss"))[0] == 3
+    # What is within the noise stays, where the budget has the 0.7 runs.
+    assert replays.replay(search, Schedule(Rungs(8, (0.3,), (1,)), budget=3.7)) == (4, pytest.approx(3.1))
+    assert replays.replay(search, Schedule(Rungs(8, (0.3,), (1,)), budget=3.8)) == (3, pytest.approx(3.8))
+
+
+def test_the_table_of_schedules_is_written(replays, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(replays, "GRIDS", (1.9,))
+    monkeypatch.setattr(sys, "argv", ["halving.py"])
+    replays.main()
+    page = (tmp_path / "tune" / "halving.md").read_text()
+    assert page == capsys.readouterr().out and "| 8 at 100% | 8.00 | 100 | 100 | " in page
+    assert "schedules of up to 1.9 runs is " in page
+    rows = json.loads((tmp_path / "tune" / "halving.json").read_text())["schedules"]
+    assert rows[-1]["misses"] == [] and rows[0]["schedule"].startswith(f"{replays.of_budget(2.0).first}, ")
+
+
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_a_step_is_walked_through(backend):
     pytest.importorskip(backend)

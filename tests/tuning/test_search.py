@@ -62,7 +62,7 @@ def test_the_best_wins_and_the_budget_holds(tmp_path):
 def test_the_cost_is_said_before_and_each_rung_when_it_is_done(tmp_path):
     search = search_in(tmp_path)
     search.run()
-    assert search.said[0] == "plan       7 candidates, rungs at 5%, 15%, 30%: 2.85 runs of 100 steps; at most 3"
+    assert search.said[0] == "plan       7 candidates, rungs at 5%, 15%, 30%, 40%: 2.85 runs of 100 steps; at most 3"
     # 51,200 examples at 1,000 a second.
     assert search.said[1].startswith("time       a run takes about 51 s, the search about 144 s"[:34])
     rungs = [line for line in search.said if line.startswith("rung")]

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from tfbigbatch.errors import InputError
 from tfbigbatch.utils import arguments
 
-SHARES = (0.05, 0.15, 0.3)
+SHARES = (0.05, 0.15, 0.3, 0.4)
 """The rungs, as shares of a run."""
-STAY = (0.75, 0.5, 0.25)
+STAY = (0.75, 0.6, 0.35, 0.25)
 """The shares of all candidates that stay at each of them."""
 WINDOW = 0.04
 """The loss at a rung is the mean over this share of a run before it."""
@@ -58,6 +58,21 @@ class Rungs:
     def cost(self) -> float:
         """The steps of all candidates, in runs."""
         return cost_of(self.first, self.shares, self.keep)
+
+    def rest(self, number: int) -> float:
+        """The cost in runs from rung `number`, counted from 0, to the end, without candidates of `room`."""
+        later = number + 1
+        return cost_of(self.keep[number], self.shares[later:], self.keep[later:], done=self.shares[number])
+
+    def room(self, number: int, left: float) -> int:
+        """How many more than `keep` may stay at a rung, until the next.
+
+        Args:
+          number: of the rung, from 0.
+          left: of the budget, in runs, at the rung.
+        """
+        until_next = (*self.shares, 1.0)[number + 1] - self.shares[number]
+        return max(0, math.floor((left - self.rest(number)) / until_next + 1e-9))
 
     @classmethod
     def of_budget(cls, budget: float, shares: Sequence[float] = SHARES, stay: Sequence[float] = STAY) -> Rungs:

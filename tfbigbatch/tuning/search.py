@@ -150,20 +150,20 @@ class Search:
           Preempted: a signal stopped the search, which begins again where it is.
         """
         began = time.monotonic()
-        shares, keep = self.rungs.shares, self.rungs.keep
         alive = list(self.candidates)
         self._pilot(alive[0])
-        for number, share in enumerate(shares):
+        for number, share in enumerate(self.rungs.shares):
+            if len(alive) <= self.rungs.keep[number]:
+                # Nobody would leave.
+                continue
             step = self._step_of(share)
             self.train(alive, step, f"to {share:.0%}")
-            planned = halving.cost_of(keep[number], shares[number + 1 :], keep[number + 1 :], done=share)
             # At the first rung the learning rate that is best there is known to be too high.
             if number or all(each.diverged for each in alive):
-                alive += self._wider(alive, step, share, self.budget - planned)
-            left = self.budget - planned - self._spent_at(step)
-            room = max(0, math.floor(left / ((*shares, 1.0)[number + 1] - share) + 1e-9))
+                alive += self._wider(alive, step, share, self.budget - self.rungs.rest(number))
+            room = self.rungs.room(number, self.budget - self._spent_at(step))
             losses = {each.number: self.losses(each, step) for each in alive}
-            stay = halving.staying(losses, keep[number], room=room)
+            stay = halving.staying(losses, self.rungs.keep[number], room=room)
             if not stay:
                 raise InputError(
                     f"tune: all of {len(alive)} candidates diverged before step {step:,}. Give a lower learning rate, "
