@@ -30,6 +30,7 @@ PAGES = (
     "docs/migration.md",
     "docs/scaling.md",
     "docs/batch_ramps.md",
+    "docs/tune.md",
     "docs/date.md",
     "docs/bert.md",
     "docs/instruments.md",

@@ -31,6 +31,7 @@ RUN = {
     "make train": f"VENV={os.path.dirname(os.path.dirname(sys.executable))} -o setup",
     "python examples/own_model_16x.py": "--smoke",
     "tfbigbatch train": "",
+    "tfbigbatch tune": "--config.duration='2 epochs'",
     "tfbigbatch report": "",
     "tfbigbatch scale": "",
     "tfbigbatch sweep": "--config.duration='2 epochs'",
