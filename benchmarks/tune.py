@@ -197,7 +197,7 @@ def by_hyperband(given: Given) -> Any:
     for name in SEARCHED:
         hyper.Float(name, 0.0, 1.0)
     oracle.update_space(hyper)
-    oracle._set_project_dir(given.folder, "hyperband", overwrite=True)
+    oracle._set_project_dir(given.folder, "hyperband")
     candidates: dict[str, Candidate] = {}
     while search.spent < given.budget:
         trial = oracle.create_trial("tuner")
