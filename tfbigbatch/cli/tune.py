@@ -12,6 +12,7 @@ batch is the one that `tfbigbatch advise` finds worth using.
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import os
 import shlex
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfbigbatch.cli import experiment_flags
+from tfbigbatch.config import override
 from tfbigbatch.errors import InputError
 from tfbigbatch.reports.report import make_folder
 from tfbigbatch.tuning.candidates import SEARCHED, TUNED
@@ -49,12 +51,16 @@ def main(arguments: Sequence[str]) -> None:
     options = flags.FLAGS
     if options.model_dir is None:
         raise InputError("--model_dir is missing: give a folder for the candidates, such as --model_dir=runs/tune.")
-    given = [text for text in experiment_flags.overrides(options) if text.partition("=")[0].strip() != "batch_size"]
-    sizes = [text for text in experiment_flags.overrides(options) if text not in given]
+    overrides = experiment_flags.overrides(options)
+    sizes = [text for text in overrides if text.partition("=")[0].strip() == "batch_size"]
+    # The file's own batch is what the recipe is carried from.
+    options["config.FIELD"].value = given = [text for text in overrides if text not in sizes]
     config = experiment_flags.load(options.config, options)
+    batch_size = None
     if sizes:
-        # What the recipe is carried from: a run at the batch of the file.
-        batch_size, config.batch_size = config.batch_size, config.schedule.batch_size
+        wanted = copy.deepcopy(config)
+        override(wanted, sizes)
+        batch_size = wanted.batch_size
     make_folder(os.path.join(options.model_dir, "tune"))
     # Imported late: the command prints its help without TensorFlow.
     from tfbigbatch.tuning.tune import tune_experiment
@@ -64,7 +70,7 @@ def main(arguments: Sequence[str]) -> None:
     shown += [f"--config.{text}" for text in given] + (["--quick"] if options.quick else [])
     tuned = tune_experiment(
         config,
-        batch_size=batch_size if sizes else None,
+        batch_size=batch_size,
         folder=options.model_dir,
         data_dir=options.data_dir,
         budget=options.budget,

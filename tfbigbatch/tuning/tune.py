@@ -193,6 +193,8 @@ def tune_experiment(
     own = find(config.experiment)[0] if config.experiment else ""
     files = [os.path.abspath(own)] if own and was_named(own) else []
     run = functools.partial(train.run, data_dir=data_dir, use_fake_data=use_fake_data)
+    if batch_size is None and use_fake_data:
+        batch_size = 2 * config.batch_size
     if batch_size is None:
         batch_size = advise_experiment(config, data_dir=data_dir, say=say).batch_size
         say(f"batch      {batch_size:,}, as `tfbigbatch advise` measures it")
