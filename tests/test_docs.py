@@ -31,7 +31,6 @@ PAGES = (
     "docs/scaling.md",
     "docs/batch_ramps.md",
     "docs/tune.md",
-    "docs/date.md",
     "docs/bert.md",
     "docs/instruments.md",
     "docs/gpu.md",

@@ -14,13 +14,13 @@ import tfbigbatch
 PACKAGE = os.path.dirname(tfbigbatch.__file__)
 # What every floor may import: errors, the choice between Keras 2 and 3, and helpers that know nothing of training.
 ANYWHERE = {"errors", "keras_version", "lazy_names", "utils", "__version__"}
-# People use these alone: they import next to nothing else. Of callbacks they import the base. In scaling, DATE adjusts
-# a schedule by instruments, and a batch ramp makes the accumulation schedule of an optimizer.
+# People use these alone: they import next to nothing else. Of callbacks they import the base. In scaling, a batch ramp
+# makes the accumulation schedule of an optimizer.
 ALONE = {
     "optimizers": set(),
     "schedules": set(),
     "instruments": {"callbacks"},
-    "scaling": {"callbacks", "instruments", "schedules", "optimizers"},
+    "scaling": {"schedules", "optimizers"},
 }
 BELOW_TASKS = {"data", "models", "optimizers", "schedules", "scaling", "instruments"}
 BELOW_TRAINING = BELOW_TASKS | {"callbacks", "tasks", "run_directory", "cluster", "config"}

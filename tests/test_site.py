@@ -21,7 +21,6 @@ PACKAGES = {
     "models": "models.md",
     "optimizers": "optimizers.md",
     "optimizers.rule": "rules.md",
-    "scaling": "scaling.md",
     "schedules": "schedules.md",
     "sweeps": "sweeps.md",
     "tasks": "tasks.md",

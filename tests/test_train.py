@@ -167,16 +167,6 @@ VARIANTS = {
             },
         ),
     },
-    # The peak is too high, on purpose: what DATE does about it is part of what is resumed.
-    "date": {
-        "date__enabled": True,
-        "date__micro_batch_size": 16,
-        "date__micro_batches": 4,
-        "schedule__batch_size": 8,
-        "schedule__learning_rate": 1.0,
-        "schedule__warmup_epochs": 0.3,
-        "schedule__rule": "linear",
-    },
     "rounds, one late": {
         "optimizer": {"name": "lamb", "local_steps": {"every": 6, "outer": "nesterov"}},
         "model__dropout": 0.3,
@@ -206,23 +196,6 @@ def test_adasum_resumes_with_the_moments_of_every_replica(tmp_path, quick_config
     assert all(np.array_equal(value[0], value[1]) for value in moments)
 
 
-@pytest.mark.slow
-def test_date_writes_what_it_sees_and_lowers_the_peak(tmp_path, quick_config):
-    fields = VARIANTS["date"]
-    for name, enabled in (("without", False), ("with", True)):
-        train.run(
-            quick_config(**{**fields, "date__enabled": enabled, "log_every": "1 steps"}), model_dir=str(tmp_path / name)
-        )
-    rates = {}
-    for name in ("without", "with"):
-        rows = [row for row in read_rows(tmp_path / name / "metrics.jsonl") if row["split"] == "train"]
-        rates[name] = [row["learning_rate"] for row in rows if "learning_rate" in row]
-    gains = [row["date/gain"] for row in rows if "date/gain" in row]
-    assert len(gains) >= 10 and gains == sorted(gains, reverse=True) and gains[-1] < 1.0
-    assert max(rates["with"]) < max(rates["without"]) == pytest.approx(6.0)
-    assert len(rates["with"]) == len(rates["without"]) == 24
-
-
 def language_config(**fields):
     """A language model of seconds; an epoch is 32 updates."""
     config = new_config("lstm_language_model")
@@ -239,6 +212,12 @@ def language_config(**fields):
 
 def run_language(config, model_dir, **arguments):
     return train.run(config, model_dir=str(model_dir), use_fake_data=True, **arguments)
+
+
+def test_a_language_model_in_phases_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match="phases: 2 of them, with task lstm_language_model, which carries its state"):
+        run_language(language_config(phases=({}, {})), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("strategy", ["one_device", pytest.param("mirrored", marks=pytest.mark.slow)])
@@ -352,15 +331,9 @@ def test_a_run_that_may_goes_back_past_the_window_in_which_it_diverged(tmp_path,
         ({"schedule__warmup_epochs": 100.0}, "warm-up of .* is longer than the run"),
         ({"keep_checkpoints": 1}, "expected 2 or more"),
         ({"evaluate_on": "valid"}, "evaluate_on='valid' is unknown"),
-        (
-            {"date__safety": 2.0, "date__enabled": True, "schedule__warmup_epochs": 0.1},
-            "DATE: safety=2.0 is out of range",
-        ),
-        ({"task": "lstm_language_model", "date__enabled": True}, "date.enabled: DATE's probe begins anywhere"),
         ({"model__hidden_units": 0}, "hidden_units=0.*expected"),
         ({"schedule__warmup": "3 steps", "schedule__warmup_epochs": 0.1}, "give one of the two"),
         ({"phases": ({}, {"seed": 3})}, "phases, phase 2: seed=3: the phases of a run may differ in batch_size"),
-        ({"phases": ({}, {}), "date__enabled": True}, "phases: 2 of them, with date.enabled"),
     ],
 )
 def test_bad_fields_are_refused_before_anything_is_written(tmp_path, quick_config, fields, said):

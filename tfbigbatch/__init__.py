@@ -48,7 +48,7 @@ _HOMES = {
     "check": "instruments.time_constants",
     "tune": "tuning.tune",
 }
-_SUBPACKAGES = ("callbacks", "export", "instruments", "keras2", "optimizers", "scaling", "schedules")
+_SUBPACKAGES = ("callbacks", "export", "instruments", "keras2", "optimizers", "schedules")
 
 
 def __getattr__(name: str) -> Any:

@@ -30,18 +30,18 @@ tf_keras: Any = keras_version.keras_package("tf_keras")
 
 if TYPE_CHECKING:
     from tfbigbatch.optimizers.face import KerasOptimizer as _Optimizer
-    from tfbigbatch.schedules.classes import AdjustableWarmup, GradualWarmup, PhasedSchedule, RescaledSchedule
+    from tfbigbatch.schedules.classes import GradualWarmup, PhasedSchedule, RescaledSchedule
 
     class _Delegating:
         def __init__(self, trackable: Any) -> None: ...
 
 else:
-    GradualWarmup, AdjustableWarmup, PhasedSchedule, RescaledSchedule = classes.of_keras(tf_keras, tf, __name__)
+    GradualWarmup, PhasedSchedule, RescaledSchedule = classes.of_keras(tf_keras, tf, __name__)
     _Optimizer = tf_keras.optimizers.Optimizer
     _Delegating = tf.__internal__.tracking.DelegatingTrackableMixin
 
 __all__ = ["AdamW", "Adasum", "LAMB", "LARS", "LocalSteps", "Muon", "Shampoo"]
-__all__ += ["AdjustableWarmup", "GradualWarmup", "PhasedSchedule", "RescaledSchedule"]
+__all__ += ["GradualWarmup", "PhasedSchedule", "RescaledSchedule"]
 
 _registered = tf_keras.saving.register_keras_serializable("tfbigbatch")
 

@@ -1,6 +1,6 @@
 """A run of all that has state, in float16 over two replicas, is killed anywhere and ends in the same bits.
 
-tests/test_train.py and test_ramps.py stop the others: ramps, phases, rollbacks, rounds, DATE.
+tests/test_train.py and test_ramps.py stop the others: ramps, phases, rollbacks, rounds.
 """
 
 import os

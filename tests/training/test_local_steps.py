@@ -55,7 +55,6 @@ def test_rounds_of_one_step_of_sgd_are_data_parallelism(tmp_path, quick_config, 
     "local_steps, fields, message",
     [
         ({"every": 8}, {}, "evaluate_every is 12 steps, in the middle of a round of 8"),
-        ({"every": 4}, {"date__enabled": True}, "date.enabled with optimizer.local_steps"),
         (
             {"every": 4},
             {"ramp__name": "doubling", "ramp__to": 96, "ramp__over": "0.2 epochs"},

@@ -111,7 +111,6 @@ def test_streams_grow_with_an_epoch_and_resume(tmp_path):
         ({"ramp__to": 0}, "ramp.to is not set; expected the last batch"),
         ({"ramp__micro_batch_size": 32}, "ramp.micro_batch_size=32: the first batch has passes of 48"),
         ({"phases": ({"duration": "2 epochs"},)}, "ramp.name='doubling' in a run with phases"),
-        ({"date__enabled": True}, "DATE adjusts the schedule of one batch"),
     ],
 )
 def test_what_cannot_be_trained_is_one_error_before(tmp_path, quick_config, fields, message):

@@ -80,20 +80,6 @@ RAMP: dict[str, Any] = {
     "micro_batch_size": 0,
 }
 
-# DATE watches the warm-up, and lowers the peak learning rate where it must; see docs/date.md.
-_DATE: dict[str, Any] = {
-    "enabled": False,
-    # Training examples of the probe; a micro-batch must fit in a replica's memory.
-    "micro_batch_size": 64,
-    "micro_batches": 8,
-    # Whether the gradient noise may lower the peak, beside a blow-up of the loss.
-    "use_noise": True,
-    "highest_gain": 1.0,
-    "blow_up": 1.5,
-    "largest_update": 1.0,
-    "safety": 0.5,
-}
-
 # Recovery when the loss or a weight is no longer finite; see docs/reliability.md.
 _DIVERGENCE: dict[str, Any] = {
     # How often the run may return to its last good checkpoint and skip the batches since.
@@ -186,7 +172,6 @@ def _defaults(task: str, model: str | None) -> dict[str, Any]:
         "schedule": _SCHEDULE,
         "ramp": RAMP,
         "optimizer": {"name": "momentum", "momentum": 0.9},
-        "date": _DATE,
         "divergence": _DIVERGENCE,
         "instruments": _INSTRUMENTS,
         "model": tasks.model_defaults(task, model),

@@ -82,7 +82,6 @@ def make_quick(
         # A CPU without instructions for the others is slow in them, and the compiler takes longer than the run.
         "mixed_precision": "float32",
         "jit_compile": False,
-        "date.micro_batch_size": min(config.date.micro_batch_size, batch_size),
         "instruments.probe.micro_batch_size": min(config.instruments.probe.micro_batch_size, batch_size),
         **{f"instruments.{name}.every": half for name in ("noise_scale", "sharpness", "layers")},
     }

@@ -202,11 +202,6 @@ def check_fields(config: ml_collections.ConfigDict) -> None:
     arguments.one_of("mixed_precision", config.mixed_precision, PRECISIONS)
     check_numbers(config)
     arguments.one_of("evaluate_on", config.evaluate_on, tasks.get(config.task).evaluates_on)
-    if config.date.enabled and tasks.get(config.task).carries_state:
-        raise InputError(
-            f"date.enabled: DATE's probe begins anywhere, and the streams of task {config.task} carry state from one "
-            "step to the next. Set date.enabled=False."
-        )
     model, data = tasks.model_defaults(config.task, config.model.get("name")), tasks.get(config.task).data_defaults
     for section, fields in (("model", model), ("data", data)):
         for name in set(config[section]) - set(fields):

@@ -86,15 +86,10 @@ class GradientNoiseScale(Instrument):
     def _of_probe(self, step: int) -> tuple[float, float]:
         probe = self._fixed if self._fresh is None else micro_batches_of(self._fresh(step), self._count)
         if self._gradients is None:
-            self._gradients = ProbeGradients(self.model, probe)
-        measured = self._gradients(probe)
+            self._gradients = ProbeGradients(self.model)
+        small, large = self._gradients(probe)
         count, examples = probe_sizes(probe)
-        return noise.unbiased_moments(
-            measured.small_squared_norm,
-            measured.large_squared_norm,
-            small_batch=examples,
-            large_batch=count * examples,
-        )
+        return noise.unbiased_moments(small, large, small_batch=examples, large_batch=count * examples)
 
     def _of_steps(self) -> tuple[float, float] | None:
         read = self._step_gradients.read() if self._step_gradients else None

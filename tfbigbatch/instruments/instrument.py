@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,72 +13,11 @@ from tfbigbatch.errors import InputError
 from tfbigbatch.instruments.event_log import log_of
 
 
-class AtSteps(Callback):
-    """Base of callbacks that measure between optimizer steps, over several calls of `fit` and resumes.
+class Instrument(Callback):
+    """Base of the instruments, which measure between optimizer steps, over several calls of `fit` and resumes.
 
-    A subclass has `_next_measurement(step)` and `_measure(step)`. With `steps_per_execution` above 1 or accumulation in
+    A subclass measures in `_measure(step)` and calls `_record`. With `steps_per_execution` above 1 or accumulation in
     the optimizer, a measurement is taken at the first end of an execution at or after its step.
-    """
-
-    # Lets tf_keras pass tensors, so that it does not wait for the device.
-    _supports_tf_logs = True
-
-    _due: float = 0
-    steps_left: float = 0
-    """Optimizer steps, or batches, until it is to be called again."""
-
-    def begin(self, model: Any) -> None:
-        """Begins a training of a compiled model, at the step that its optimizer is at."""
-        self.set_model(model)
-        self.on_train_begin()
-
-    def after_steps(self, count: int) -> None:
-        """Called after so many batches, at most `steps_left` of them where it is to measure at its very step."""
-        # A batch makes at most one step: before that, reading the counter would only wait for the device.
-        self.steps_left -= count
-        if self.steps_left > 0:
-            return
-        step = self._current_step()
-        if step >= self._due and self._can_measure(step):
-            self._measure(step)
-            self._due = self._next_measurement(step)
-        self.steps_left = self._batches_until_due(step)
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        # Loss scaling and Adasum wrap the optimizer that counts.
-        self._optimizer = innermost(self.model.optimizer)
-        self._batch = -1
-        step = self._current_step()
-        self._due = self._next_measurement(step)
-        self.steps_left = self._batches_until_due(step)
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._batch = -1
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        count, self._batch = batch - self._batch, batch
-        self.after_steps(count)
-
-    def _next_measurement(self, step: int) -> float:
-        """The first step after `step` to measure at; infinity for none."""
-        raise NotImplementedError
-
-    def _batches_until_due(self, step: int) -> float:
-        """Number of batches until the step counter is read again."""
-        return self._due - step
-
-    def _can_measure(self, step: int) -> bool:
-        return True
-
-    def _measure(self, step: int) -> None:
-        raise NotImplementedError
-
-    def _current_step(self) -> int:
-        return int(self._optimizer.iterations.numpy())
-
-
-class Instrument(AtSteps):
-    """Base of the instruments. A subclass measures in `_measure(step)` and calls `_record`.
 
     Args:
       when: steps between measurements, or a list of steps.
@@ -90,6 +29,13 @@ class Instrument(AtSteps):
     Raises:
       ValueError: `when` is no such number or list.
     """
+
+    # Lets tf_keras pass tensors, so that it does not wait for the device.
+    _supports_tf_logs = True
+
+    _due: float = 0
+    steps_left: float = 0
+    """Optimizer steps, or batches, until it is to be called again."""
 
     # The first part of the tags.
     group = ""
@@ -129,10 +75,56 @@ class Instrument(AtSteps):
         self._measure(step)
         return self.history[-1] if len(self.history) > before else {}
 
+    def begin(self, model: Any) -> None:
+        """Begins a training of a compiled model, at the step that its optimizer is at."""
+        self.set_model(model)
+        self.on_train_begin()
+
+    def after_steps(self, count: int) -> None:
+        """Called after so many batches, at most `steps_left` of them where it is to measure at its very step."""
+        # A batch makes at most one step: before that, reading the counter would only wait for the device.
+        self.steps_left -= count
+        if self.steps_left > 0:
+            return
+        step = self._current_step()
+        if step >= self._due and self._can_measure(step):
+            self._measure(step)
+            self._due = self._next_measurement(step)
+        self.steps_left = self._batches_until_due(step)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        # Loss scaling and Adasum wrap the optimizer that counts.
+        self._optimizer = innermost(self.model.optimizer)
+        self._batch = -1
+        step = self._current_step()
+        self._due = self._next_measurement(step)
+        self.steps_left = self._batches_until_due(step)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._batch = -1
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        count, self._batch = batch - self._batch, batch
+        self.after_steps(count)
+
     def _next_measurement(self, step: int) -> float:
+        """The first step after `step` to measure at; infinity for none."""
         if isinstance(self._when, int):
             return (step // self._when + 1) * self._when
         return min((each for each in self._when if each > step), default=math.inf)
+
+    def _batches_until_due(self, step: int) -> float:
+        """Number of batches until the step counter is read again."""
+        return self._due - step
+
+    def _can_measure(self, step: int) -> bool:
+        return True
+
+    def _measure(self, step: int) -> None:
+        raise NotImplementedError
+
+    def _current_step(self) -> int:
+        return int(self._optimizer.iterations.numpy())
 
     def _record(self, step: int, values: dict[str, float], histograms: dict[str, tf.Tensor] | None = None) -> None:
         """Adds a measurement to the history, and its finite values to the log."""
@@ -153,12 +145,3 @@ def innermost(optimizer: Any) -> Any:
     while getattr(optimizer, "inner_optimizer", None) is not None:
         optimizer = optimizer.inner_optimizer
     return optimizer
-
-
-def layer_rows(optimizer: Any) -> Mapping[str, Any]:
-    """The rows of an optimizer's `layer_statistics` by variable; none if it keeps none."""
-    read = getattr(optimizer, "layer_statistics", None)
-    try:
-        return {} if read is None else read()
-    except ValueError:  # It was made without layer_statistics=True.
-        return {}

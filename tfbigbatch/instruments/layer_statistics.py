@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfbigbatch.instruments.instrument import Instrument, layer_rows
+from tfbigbatch.instruments.instrument import Instrument
 from tfbigbatch.instruments.probe.model import tensor_variable
 from tfbigbatch.instruments.spectrum import update_spectrum
 from tfbigbatch.instruments.step_gradients import StepGradients
@@ -98,7 +98,7 @@ class LayerStatistics(Instrument):
         for path, weight, update in zip(paths, weight_norms, update_norms):
             if weight > 0.0:
                 seen[f"update_to_weight/{path}"] = update / weight
-        rows = layer_rows(self._optimizer)
+        rows = _rows_of(self._optimizer)
         seen.update({f"trust_ratio/{path}": rows[path].trust_ratio for path in paths if path in rows})
         if self._spectrum:
             seen.update(_ranks(paths, variables, before))
@@ -108,6 +108,15 @@ class LayerStatistics(Instrument):
                 histograms[f"weights/{path}"] = tf.convert_to_tensor(variable)
                 histograms[f"updates/{path}"] = variable - old
         self._record(step, seen, histograms)
+
+
+def _rows_of(optimizer: Any) -> Mapping[str, Any]:
+    """The rows of an optimizer's `layer_statistics` by variable; none if it keeps none."""
+    read = getattr(optimizer, "layer_statistics", None)
+    try:
+        return {} if read is None else read()
+    except ValueError:  # It was made without layer_statistics=True.
+        return {}
 
 
 def _norms(after: list[tf.Tensor], before: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:

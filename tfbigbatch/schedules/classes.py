@@ -71,7 +71,7 @@ class GradualWarmup(Schedule):
       ValueError: an argument is out of range, the shape is unknown, or `after` is not a schedule of this Keras.
     """
 
-    fields: tuple[str, ...] = ("peak", "warmup_steps", "after", "hold_steps", "warmup_shape")
+    fields = ("peak", "warmup_steps", "after", "hold_steps", "warmup_shape")
 
     def __init__(
         self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, warmup_shape: str = "linear"
@@ -86,69 +86,11 @@ class GradualWarmup(Schedule):
         step, following = self.ops.cast(step, "float32"), self.peak
         if self.after is not None:
             following = self.after(self.ops.maximum(step - self.warmup_steps - self.hold_steps, 0.0))
-        return self._warmed_up(step, self.ops.cast(following, "float32"))
-
-    def _warmed_up(self, step: Any, following: Any) -> Any:
-        """The warm-up until its end, then what follows."""
+        following = self.ops.cast(following, "float32")
         if self.warmup_steps == 0:
             return following
         rising = WARMUP_SHAPES[self.warmup_shape](step, self.peak, self.warmup_steps)
         return self.ops.where(step < self.warmup_steps, rising, following)
-
-
-class AdjustableWarmup(GradualWarmup):
-    """A linear warm-up and the schedule after it, scaled by a gain in a variable.
-
-        learning_rate(t) = min(peak * t / warmup_steps, gain * after(t - warmup_steps))
-
-    With a gain of 1 this is the plan. Below 1 the warm-up ends early, at `gain * warmup_steps`, at a peak of
-    `gain * peak`; above 1 it continues at the same slope until it meets `gain` times the decay. The learning rate never
-    jumps up when the gain is changed during the warm-up.
-
-    Make it where the optimizer is made, inside the strategy's scope: `gain`, a float32 tf.Variable to assign to, then
-    belongs to that strategy. It is read in the graph, so that changing it needs no new trace.
-
-    Args:
-      peak, warmup_steps, after, hold_steps: the plan, as for `GradualWarmup`; `after` starts at the peak.
-      gain: above 0; 1 is the plan.
-
-    Raises:
-      ValueError: as for `GradualWarmup`; `after` does not start at the peak, or Keras 3 runs on another backend than
-        TensorFlow.
-    """
-
-    fields = ("peak", "warmup_steps", "after", "hold_steps")
-
-    def __init__(
-        self, peak: float, warmup_steps: int, after: Any = None, hold_steps: int = 0, gain: float = 1.0
-    ) -> None:
-        keras_version.require_tensorflow(self, "An adjustable schedule")
-        # Here alone, as the other schedules of Keras 3 run without TensorFlow.
-        import tensorflow as tf
-
-        super().__init__(peak, warmup_steps, after, hold_steps)
-        gain = arguments.number("gain", gain, above=0)
-        if after is not None:
-            first = float(after(tf.constant(0.0)))
-            if not abs(first - self.peak) <= 1e-5 * self.peak:
-                raise InputError(
-                    f"after begins at {first:.6g}, the warm-up ends at peak={self.peak:.6g}: an adjustable schedule is "
-                    "continuous. Give a decay that begins at the peak."
-                )
-        aggregation = tf.VariableAggregation.ONLY_FIRST_REPLICA
-        with tf.init_scope():
-            self.gain = tf.Variable(gain, dtype=tf.float32, trainable=False, name="gain", aggregation=aggregation)
-
-    def _warmed_up(self, step: Any, following: Any) -> Any:
-        ceiling = self.ops.convert_to_tensor(self.gain) * following
-        if self.warmup_steps == 0:
-            return ceiling
-        # peak * t / t can round below the peak, where the plain warm-up ends.
-        rising = WARMUP_SHAPES["linear"](step, self.peak, self.warmup_steps)
-        return self.ops.minimum(self.ops.where(step == self.warmup_steps, self.peak, rising), ceiling)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "gain": float(self.gain.numpy())}
 
 
 class PhasedSchedule(Schedule):
@@ -222,10 +164,10 @@ class RescaledSchedule(Schedule):
 
 
 def of_keras(keras: Any, ops: Any, module: str) -> list[type]:
-    """The four schedules as classes of a Keras, registered with it, for the module that has them."""
+    """The three schedules as classes of a Keras, registered with it, for the module that has them."""
     base, register = keras.optimizers.schedules.LearningRateSchedule, keras.saving.register_keras_serializable
     own = {"keras": keras, "ops": ops, "__module__": module}
     return [
         register("tfbigbatch")(type(each.__name__, (each, base), {**own, "__doc__": each.__doc__}))
-        for each in (GradualWarmup, AdjustableWarmup, PhasedSchedule, RescaledSchedule)
+        for each in (GradualWarmup, PhasedSchedule, RescaledSchedule)
     ]

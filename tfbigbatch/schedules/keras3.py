@@ -7,8 +7,8 @@ import keras
 from tfbigbatch.schedules import classes
 
 if TYPE_CHECKING:
-    from tfbigbatch.schedules.classes import AdjustableWarmup, GradualWarmup, PhasedSchedule, RescaledSchedule
+    from tfbigbatch.schedules.classes import GradualWarmup, PhasedSchedule, RescaledSchedule
 else:
-    GradualWarmup, AdjustableWarmup, PhasedSchedule, RescaledSchedule = classes.of_keras(keras, keras.ops, __name__)
+    GradualWarmup, PhasedSchedule, RescaledSchedule = classes.of_keras(keras, keras.ops, __name__)
 
-__all__ = ["AdjustableWarmup", "GradualWarmup", "PhasedSchedule", "RescaledSchedule"]
+__all__ = ["GradualWarmup", "PhasedSchedule", "RescaledSchedule"]

@@ -194,7 +194,6 @@ class BranchedRun:
                 "checkpoint_every": "0 steps",
                 "log_every": f"{max(1, length // 8)} examples",
                 "keep_best": False,
-                "date.enabled": False,
                 "divergence.rollbacks": 0,
                 **{f"instruments.{name}.enabled": False for name in ("noise_scale", "sharpness", "layers")},
                 "schedule.moments": "none",

@@ -12,7 +12,6 @@ from tfbigbatch import optimizers
 from tfbigbatch.errors import InputError
 from tfbigbatch.models import own_model
 from tfbigbatch.optimizers import keras3
-from tfbigbatch.scaling.date import make_adjustable
 from tfbigbatch.schedules.classes import in_phases
 from tfbigbatch.tasks.base import Task
 from tfbigbatch.training.instruments import optimizer_fields
@@ -35,8 +34,6 @@ def compiled_network(config: ml_collections.ConfigDict, phases: Sequence[Phase])
     learning_rate = in_phases(
         [phase.learning_rate for phase in phases], [phase.total_steps for phase in phases], keras="keras3"
     )
-    if config.date.enabled:
-        learning_rate = make_adjustable(first.learning_rate)
     fields = {**optimizer_fields(config), **first.scaled.optimizer}
     return compiled(first.task, lambda: _optimizer(fields, learning_rate))
 

@@ -32,11 +32,6 @@ def check(config: ml_collections.ConfigDict, phases: Sequence[Phase]) -> None:
     fields = config.optimizer.get("local_steps")
     if not fields:
         return
-    if config.date.enabled:
-        raise InputError(
-            "date.enabled with optimizer.local_steps: DATE reads the weights of all replicas, which differ within a "
-            "round. Set date.enabled to False, or optimizer.local_steps to None."
-        )
     if config.ramp.name != "none":
         raise InputError(
             f"ramp.name={config.ramp.name!r} with optimizer.local_steps: a round is of as many steps, whatever their "

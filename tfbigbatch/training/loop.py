@@ -94,6 +94,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
         options, directory, rollbacks, lambda: signals.enter_context(stop_request.handling())
     )
     network, log, checkpoints = model.network, model.log, start.checkpoints
+    instruments = model.run_instruments.instruments
 
     # ---- 2. What watches the steps --------------------------------------------------------------
     user = UserCallbacks(
@@ -152,7 +153,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
                 if config.keep_best:
                     best.consider(step, evaluated)
                 epoch_ends()
-            for instrument in model.instruments:
+            for instrument in instruments:
                 instrument.begin(network)
 
             # ---- 4. The phases: data, batch, accumulation ----------------------------------------
@@ -170,7 +171,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
                     # ---- 5. Read and step -------------------------------------------------------
                     profile.at_step(step)
                     user.before_steps(step)
-                    left = min(instrument.steps_left for instrument in model.instruments) if model.instruments else end
+                    left = min((instrument.steps_left for instrument in instruments), default=end)
                     n = pace.steps(min(phase.steps_to_next_event(step), end - step, profile.steps_left(step), left))
                     steps(batches, step, n)
                     step += n
@@ -187,7 +188,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
                         progress.row = rows.write(step, means, learning_rate_at(network.optimizer, step - 1))
                         user.add_row(step, means)
                         steps.begin_window()
-                    for instrument in model.instruments:
+                    for instrument in instruments:
                         instrument.after_steps(n)
                     for check in phase.task.checks:
                         check()

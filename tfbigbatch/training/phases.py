@@ -168,8 +168,8 @@ def phases_of(
       skipped: batches left out.
 
     Raises:
-      ValueError: a duration or the recipe cannot be used, the batch does not divide over the replicas, or the task or
-        DATE does not support phases.
+      ValueError: a duration or the recipe cannot be used, the batch does not divide over the replicas, or the task does
+        not support phases.
     """
     found: list[Phase] = []
     first_step = 0
@@ -182,11 +182,11 @@ def phases_of(
             )
         found.append(_phase(fields, task, first_step, replicas, skipped))
         first_step = found[-1].last_step
-    if len(found) > 1 and (config.date.enabled or found[0].task.carries_state):
-        why = (
-            "date.enabled" if config.date.enabled else f"task {config.task}, which carries its state from step to step"
+    if len(found) > 1 and found[0].task.carries_state:
+        raise InputError(
+            f"phases: {len(found)} of them, with task {config.task}, which carries its state from step to step; "
+            "expected none. Train each in a run of its own."
         )
-        raise InputError(f"phases: {len(found)} of them, with {why}; expected none. Train each in a run of its own.")
     return _stages(found[0], replicas) if config.ramp.name != "none" else found
 
 
@@ -263,8 +263,6 @@ def _stages(phase: Phase, replicas: int) -> list[Phase]:
       ValueError: the ramp cannot be used in this run, or a batch does not divide over the replicas.
     """
     config, task = phase.config, phase.task
-    if config.date.enabled:
-        raise InputError(f"ramp.name={config.ramp.name!r} with date.enabled: DATE adjusts the schedule of one batch.")
     ramp = recipe.batch_ramp(config, phase.scaled, phase.examples_in_epoch)
     assert ramp is not None
     # Streams that carry state begin with an epoch only: there each of them begins at its first window.

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import ml_collections
 import tensorflow as tf
 
-from tfbigbatch import scaling, tasks
+from tfbigbatch import tasks
 from tfbigbatch.config.fields import AUTO
 from tfbigbatch.config.files import copy_of, record
 from tfbigbatch.errors import InputError
-from tfbigbatch.instruments.instrument import AtSteps
 from tfbigbatch.run_directory import checkpoint_files, initial_weights
 from tfbigbatch.run_directory.directory import DIVERGED
 from tfbigbatch.run_directory.metric import Metric
@@ -196,7 +194,6 @@ class RunModel:
       averages: the moving averages of its weights, or None.
       streams, evaluation_streams: carry a recurrent state through training and through an evaluation, or None.
       log: of the run's metrics.
-      date: DATE, or None.
       run_instruments: those that the config enables.
     """
 
@@ -205,13 +202,7 @@ class RunModel:
     streams: StreamStates | None
     evaluation_streams: StreamStates | None
     log: MetricsLog
-    date: scaling.DATE | None
     run_instruments: RunInstruments
-
-    @property
-    def instruments(self) -> list[AtSteps]:
-        """What measures between two steps, in the order of the calls."""
-        return [*([self.date] if self.date else []), *self.run_instruments.instruments]
 
     def steps(self, options: RunOptions, machine: Machine, phase: Phase) -> TrainingSteps:
         """The compiled training steps of a phase."""
@@ -248,11 +239,11 @@ class RunModel:
         parts += optimizer_parts(self.network.optimizer)
         for part in (self.averages, self.streams):
             parts += [part.checkpoint_part()] if part else []
-        return [*parts, CheckpointPart({"date": self.date.state})] if self.date else parts
+        return parts
 
 
 def build_model(options: RunOptions, machine: Machine, directory: Directory, plan: RunPlan) -> RunModel:
-    """Builds network, optimizer, DATE and instruments.
+    """Builds network, optimizer and instruments.
 
     Raises:
       ValueError: a field of the model or the optimizer cannot be used.
@@ -277,25 +268,7 @@ def build_model(options: RunOptions, machine: Machine, directory: Directory, pla
     task.check_metrics(is_static=machine.jit_compile or strategies.is_tpu(machine.strategy))
     if not options.use_fake_data:
         machine.say(*warning_lines(network, plan.phases, config.evaluate_with_fresh_statistics))
-    date = _date(config, plan, write) if config.date.enabled else None
-    return RunModel(network, averages, streams, evaluation_streams, log, date, instruments)
-
-
-def _date(config: ml_collections.ConfigDict, plan: RunPlan, log: Any) -> scaling.DATE:
-    """The callback DATE, on a probe of the run's first training examples."""
-    fields = config.date.to_dict()
-    micro_batch_size, micro_batches = fields.pop("micro_batch_size"), fields.pop("micro_batches")
-    use_noise, _ = fields.pop("use_noise"), fields.pop("enabled")
-    probe = plan.task.train.training_batches(
-        # Every worker measures the same probe.
-        tf.distribute.InputContext(),
-        batch_size=micro_batch_size,
-        seed=config.seed,
-        first_step=0,
-        last_step=micro_batches,
-    )
-    recipe = plan.phases[0].tuned if use_noise else None
-    return scaling.DATE(probe=probe, recipe=recipe, batch_size=config.batch_size, log=log, **fields)
+    return RunModel(network, averages, streams, evaluation_streams, log, instruments)
 
 
 # ---- 4. Resume --------------------------------------------------------------------------------

@@ -11,10 +11,9 @@ from typing import Any
 
 from tfbigbatch.instruments.instrument import innermost
 from tfbigbatch.reports.table import Table
-from tfbigbatch.scaling.date import noise_gain, rate_growth
 from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.tuning import noise, sources
-from tfbigbatch.tuning.noise import NoisePoint, Range
+from tfbigbatch.tuning.noise import NoisePoint, Range, noise_gain, rate_growth
 from tfbigbatch.utils import arguments
 
 # Optimizers that bound the step of a large gradient, and those of them that were best in runs of few steps: the range

@@ -151,7 +151,7 @@ def _at_the_tuned_batch(
     tuned = tuned_recipe(config, task.train.examples_in_epoch(config.batch_size))
     size = config.batch_size = config.schedule.batch_size
     config.duration, config.schedule.rule = f"{tuned.epochs} epochs", "none"
-    config.simulated_replicas, config.date.enabled = 0, False
+    config.simulated_replicas = 0
     for instrument in ("noise_scale", "sharpness", "layers"):
         config.instruments[instrument].enabled = False
     # The noise is measured between the micro-batches: the experiment's, or as few as there can be.

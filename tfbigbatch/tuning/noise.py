@@ -1,4 +1,4 @@
-"""The gradient noise scale at the beginning and in the middle of a run, and what it may be in the rest of it."""
+"""The gradient noise scale at the beginning and in the middle of a run, in the rest of it, and what it allows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tfbigbatch.errors import InputError
 from tfbigbatch.instruments import noise_scale as noise
+from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.tuning import sources
 
 FEWEST = 6
@@ -118,3 +119,32 @@ def over_the_run(measured: Sequence[NoisePoint], total_steps: int, batch_size: i
     value = critical(last.scale.value, growth(measured))
     low, high = critical(last.scale.low, 0.0), critical(last.scale.high, sources.END_GROWTH)
     return Range(value, min(low, value), max(high, value))
+
+
+def rate_growth(noise_scale: float, *, tuned_batch: float, batch: float) -> float:
+    """The ratio of the best learning rate at `batch` to the tuned one.
+
+    McCandlish et al. 2018 (arXiv:1812.06162), equation 2.6: the best learning rate at batch B is
+    e_max / (1 + N / B) with the noise scale N. The ratio for two batches:
+
+        (1 + N / tuned_batch) / (1 + N / batch)
+
+    With much noise this is the linear rule, without noise it is 1.
+
+    Args:
+      noise_scale: N, in examples, 0 or more; may be infinite.
+      tuned_batch, batch: in examples.
+    """
+    if math.isinf(noise_scale):
+        return batch / tuned_batch
+    return (1.0 + noise_scale / tuned_batch) / (1.0 + noise_scale / batch)
+
+
+def noise_gain(noise_scale: float, recipe: Recipe, *, batch_size: float, peak: float, highest: float = 1.0) -> float:
+    """The factor from the planned `peak` learning rate to the one that the noise allows, at most `highest`.
+
+    A peak by the square-root rule (LEGW's) is kept if the noise scale is at least the geometric mean of the two batch
+    sizes: the tuned recipe's and `batch_size`, of the run, in examples.
+    """
+    allowed = recipe.learning_rate * rate_growth(noise_scale, tuned_batch=recipe.batch_size, batch=batch_size)
+    return min(highest, allowed / peak)

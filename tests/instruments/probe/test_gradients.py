@@ -31,18 +31,18 @@ def regression(keras_version, *more, strategy=None):
 
 
 def by_hand(weights, x, y):
-    """Mean squared error, and the squared norms of its gradient, in float64."""
+    """The squared norms of the mean squared error's gradient, in float64."""
     residuals = x.astype("float64") @ weights - y
     gradients = 2 * residuals * x
     small = gradients.reshape(COUNT, EXAMPLES, -1).mean(axis=1)
-    return (residuals**2).mean(), (small**2).sum(axis=1).mean(), (gradients.mean(axis=0) ** 2).sum()
+    return (small**2).sum(axis=1).mean(), (gradients.mean(axis=0) ** 2).sum()
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 def test_linear_regression_by_hand(replicas):
     model = regression("keras3", strategy=mirrored(replicas) if replicas > 1 else None)
     x, y = data()
-    measured = ProbeGradients(model, micro_batches_of((x, y), COUNT))()
+    measured = ProbeGradients(model)(micro_batches_of((x, y), COUNT))
     np.testing.assert_allclose(measured, by_hand(model.get_weights()[0], x, y), rtol=1e-5)
 
 
@@ -68,9 +68,9 @@ def test_a_look_leaves_no_trace(keras_version, replicas):
         keras.backend.experimental.enable_tf_random_generator()
     random_layers = (keras.layers.BatchNormalization(), keras.layers.Dropout(0.5))
     model = regression(keras_version, *random_layers, strategy=mirrored(replicas) if replicas > 1 else None)
-    gradients = ProbeGradients(model, micro_batches_of(data(), COUNT))
+    gradients, probe = ProbeGradients(model), micro_batches_of(data(), COUNT)
     before = everything(model)
-    first, second = gradients(), gradients()
+    first, second = gradients(probe), gradients(probe)
     np.testing.assert_equal(everything(model), before)
     # The generators are where they were: dropout drops the same.
     assert first == second and np.isfinite(first).all()

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import typing
 from typing import Any
 
 import tensorflow as tf
 
 from tfbigbatch.instruments.probe.model import ProbeModel, mean_over
-
-
-class Measured(typing.NamedTuple):
-    """The mean loss over the probe, the micro-batches' mean |G_b|^2, and |G_B|^2 of the whole probe."""
-
-    loss: float
-    small_squared_norm: float
-    large_squared_norm: float
 
 
 class ProbeGradients:
@@ -25,27 +16,25 @@ class ProbeGradients:
 
     Args:
       model: compiled, and trained for at least one step.
-      micro_batches: from `micro_batches_of`; the default probe of a call.
     """
 
-    def __init__(self, model: Any, micro_batches: Any) -> None:
-        self._micro_batches = micro_batches
+    def __init__(self, model: Any) -> None:
         self._model = ProbeModel(model)
         self._measure = self._model.compiled(self._on_one_replica)
 
-    def __call__(self, micro_batches: Any = None) -> Measured:
-        """Measures loss and gradient norms."""
-        loss, small, large = self._measure(self._micro_batches if micro_batches is None else micro_batches)
-        return Measured(loss.numpy().item(), small.numpy().item(), sum(large.numpy().tolist()))
+    def __call__(self, micro_batches: Any) -> tuple[float, float]:
+        """The mean |G_b|^2 of micro-batches from `micro_batches_of`, and |G_B|^2 of the whole probe."""
+        small, large = self._measure(micro_batches)
+        return small.numpy().item(), sum(large.numpy().tolist())
 
-    def _on_one_replica(self, micro_batches: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _on_one_replica(self, micro_batches: Any) -> tuple[tf.Tensor, tf.Tensor]:
         def of_one(micro_batch: Any) -> list[tf.Tensor]:
-            loss, gradients = self._model.loss_and_gradients(micro_batch)
-            return [loss, tf.add_n(_squares(gradients)), *gradients]
+            _, gradients = self._model.loss_and_gradients(micro_batch)
+            return [tf.add_n(_squares(gradients)), *gradients]
 
-        shapes = [[], [], *(variable.shape for variable in self._model.variables)]
-        loss, small, *gradients = mean_over(micro_batches, of_one, shapes)
-        return loss, small, tf.stack(_squares(gradients))
+        shapes = [[], *(variable.shape for variable in self._model.variables)]
+        small, *gradients = mean_over(micro_batches, of_one, shapes)
+        return small, tf.stack(_squares(gradients))
 
 
 def _squares(gradients: list[tf.Tensor]) -> list[tf.Tensor]:
