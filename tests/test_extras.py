@@ -91,6 +91,14 @@ tfbigbatch train --quick --config=bert/lamb
 tfbigbatch train --config=digits/lstm_legw '--config.duration=1 epochs' --model_dir=run
 """,
     "plot": f"{TRAIN} --model_dir=run; tfbigbatch report run --results=page",
+    "slurm": """python -c "
+import os
+from tfbigbatch.tuning.executors import as_executor
+executor, _ = as_executor('local', os.getcwd())
+with executor:
+    executor.submit(lambda model_dir: os.makedirs(model_dir), model_dir=os.path.abspath('run')).result()
+assert os.path.isdir('run')"
+""",
     "text": """
 words=(the cat sat on a mat and big dogs ran home to eat red fish)
 for row in {0..399}; do

@@ -4,6 +4,7 @@ import json
 import math
 import os
 
+from tests.helpers import made_runs
 from tfbigbatch.errors import DivergedError
 from tfbigbatch.run_directory.directory import RunDirectory
 
@@ -28,7 +29,8 @@ def fake_trainer(config, *, model_dir, stop_after=None):
     with open(folder.metrics, "a") as file:
         for step, loss in rows:
             file.write(json.dumps({"step": step, "split": "train", "loss": loss, "examples_per_second": 1000.0}) + "\n")
-    folder.open(config.to_dict(), [])
+    with open(os.path.join(model_dir, "config.json"), "w") as file:
+        json.dump({"config": config.to_dict(), "versions": made_runs.VERSIONS}, file)
     if diverges:
         folder.write_status("diverged", step=end, total_steps=TOTAL)
         raise DivergedError("the run diverged: loss became nan.")

@@ -64,6 +64,11 @@ def test_arguments_with_defaults_are_fields_and_the_loss_is_the_first_metric():
     assert type(task).count_examples({"noise": 0.0}, None) == 20
 
 
+def test_examples_that_are_held_out_do_not_count():
+    task = made(validation_fraction=0.25)
+    assert len(task.train) == type(task).count_examples({}, None) == 15 and len(task.validation) == 5
+
+
 def test_a_padded_evaluation_counts_each_example_once_with_its_weight():
     weights = np.where(np.arange(20) % 2, 1.0, 3.0)
 

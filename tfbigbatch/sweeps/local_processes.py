@@ -94,12 +94,13 @@ class LocalProcesses(concurrent.futures.Executor):
             os.makedirs(os.path.dirname(log), exist_ok=True)
             with open(log, "ab") as file:
                 start = file.tell()
-        worker = self._idle.pop() if self._idle else self._started()
+        sent = pickle.dumps((call, log))
+        worker = self._waiting() or self._started()
         self._running.add(worker)
-        code = None
+        code, is_refused = None, False
         with contextlib.suppress(EOFError, OSError):  # It may have ended; its log says why.
-            worker.calls.send_bytes(pickle.dumps((call, log)))
-            code = worker.calls.recv()
+            worker.calls.send_bytes(sent)
+            code, is_refused = worker.calls.recv()
         self._running.discard(worker)
         if code == 0 and self._reuses and worker not in self._told:
             self._idle.append(worker)
@@ -112,7 +113,17 @@ class LocalProcesses(concurrent.futures.Executor):
             with open(log, "rb") as written:
                 written.seek(start)
                 last = written.read().decode(errors="replace").rstrip().splitlines()[-_LOG_LINES:]
-            raise RuntimeError("\n    ".join([f"FAILED with exit code {code}; see {log}", *last]))
+            message = "\n    ".join([f"FAILED with exit code {code}; see {log}", *last])
+            # What is refused would be refused again.
+            raise InputError(message) if is_refused else RuntimeError(message)
+
+    def _waiting(self) -> _Worker | None:
+        """A process that has made its calls; None where there is none."""
+        with contextlib.suppress(IndexError):
+            while (worker := self._idle.pop()).process.poll() is not None:
+                worker.end()
+            return worker
+        return None
 
     def _started(self) -> _Worker:
         """A new process."""
@@ -138,25 +149,26 @@ def main(arguments: list[str]) -> None:
             with open(log, "ab") as file:
                 for output in (sys.stdout, sys.stderr):
                     os.dup2(file.fileno(), output.fileno())
-            code = _code_of(function, given, options)
+            outcome = _outcome(function, given, options)
             for output in (sys.stdout, sys.stderr):
                 output.flush()
-            calls.send(code)
+            calls.send(outcome)
 
 
-def _code_of(function: Callable[..., object], given: tuple[Any, ...], options: dict[str, Any]) -> int:
-    """The exit code that a call would give as a command; says what went wrong."""
+def _outcome(function: Callable[..., object], given: tuple[Any, ...], options: dict[str, Any]) -> tuple[int, bool]:
+    """(the exit code that a call would give as a command, whether it was refused); says what went wrong."""
     try:
         function(*given, **options)
-        return 0
+        return 0, False
     except (InputError, DivergedError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1, isinstance(error, InputError)
     except Preempted as stopped:
         print(stopped)
-        return stopped.exit_code
+        return stopped.exit_code, False
     except Exception:
         traceback.print_exc()
-    return 1
+    return 1, False
 
 
 def _stop_with_the_parent() -> None:

@@ -141,7 +141,15 @@ class ReadyMade(Task):
         from tfbigbatch.data.sources import splits
 
         given, fields = cls.definition, expanded_texts(dict(data))
-        train: Dataset = splits.read(given.data, fields=fields, data_dir=data_dir, owner=given.name)["train"]
+        found = splits.read(
+            given.data,
+            fields=fields,
+            data_dir=data_dir,
+            owner=given.name,
+            held_out=cls.evaluates_on,
+            fraction=given.validation_fraction,
+        )
+        train: Dataset = found["train"]
         return train.examples_in_epoch(1)
 
 
