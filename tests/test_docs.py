@@ -38,6 +38,7 @@ PAGES = (
     "docs/export.md",
     "docs/runs.md",
     "docs/exact_resume.md",
+    "docs/cluster.md",
 )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.helpers.fake_trainer import TOTAL
 from tests.helpers.told_trainer import HALFWAY, calls, processes, steps_in, tell, told_trainer
+from tests.test_docs import blocks
 from tfbigbatch import Recipe
 from tfbigbatch.config import new_config
 from tfbigbatch.errors import InputError, Preempted
@@ -25,17 +26,24 @@ from tfbigbatch.tuning.halving import Rungs
 from tfbigbatch.tuning.search import Search
 from tfbigbatch.utils.signals import handling_signals
 
-OTHERS = ("dask", "pool", "local")
+# No set of requirements has Ray; its tests run where it is installed.
+OTHERS = ("dask", "pool", "local", "ray")
 
 
 @contextlib.contextmanager
 def given(name):
-    """What a user gives for an executor: a Dask cluster on loopback, a pool of processes, or a name or number."""
+    """What a user gives for an executor: a Dask cluster or Ray on loopback, a pool of processes, a name, a number."""
     if name == "dask":
         distributed = pytest.importorskip("distributed")
         options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
         with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
             yield client
+    elif name == "ray":
+        # As docs/cluster.md has it.
+        ray, names = pytest.importorskip("ray"), {"__name__": "docs/cluster.md"}
+        exec(next(code for _, _, code in blocks("docs/cluster.md") if "RayExecutor" in code), names)
+        with ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1"):
+            yield names["RayExecutor"](num_cpus=1)
     elif name == "pool":
         with concurrent.futures.ProcessPoolExecutor(2) as pool:
             yield pool
@@ -77,7 +85,8 @@ def test_a_search_is_the_same_in_each_executor(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, what", [("2", "kill"), ("pool", "kill"), ("pool", "terminate"), ("dask", "kill the parent")]
+    "name, what",
+    [("2", "kill"), ("pool", "kill"), ("pool", "terminate"), ("dask", "kill the parent"), ("ray", "kill the parent")],
 )
 def test_the_candidate_of_a_lost_worker_continues_from_where_it_was(name, what, tmp_path):
     os.makedirs(tmp_path / "there")
@@ -87,9 +96,9 @@ def test_the_candidate_of_a_lost_worker_continues_from_where_it_was(name, what, 
         found, said = search(executor, tmp_path / "there")
     assert calls(candidate(tmp_path / "there", 1)) == [(0, HALFWAY), (HALFWAY, 30)]
     assert [each.number for each in found.ranked()] == [each.number for each in here.ranked()]
-    # Dask gives the call to another worker itself.
+    # Dask and Ray give the call to another worker themselves.
     lost = [line for line in said if line.startswith("lost       candidate 1 continues from its pause")]
-    assert len(lost) == (0 if name == "dask" else 1)
+    assert len(lost) == (0 if name in ("dask", "ray") else 1)
 
 
 def test_a_pool_that_is_broken_ends_the_search_and_another_continues_it(tmp_path):
@@ -112,7 +121,7 @@ def test_what_is_refused_is_not_tried_again(name, what, tries, tmp_path):
     assert len(processes(candidate(tmp_path, 0))) == tries
 
 
-@pytest.mark.parametrize("name", ["2", "dask", "pool", pytest.param("local", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["2", "dask", "pool", "ray", pytest.param("local", marks=pytest.mark.slow)])
 def test_a_stop_lets_the_calls_save_and_the_same_search_continues(name, tmp_path):
     folders = [candidate(tmp_path, number) for number in range(3)]
     for each in folders[1:]:
