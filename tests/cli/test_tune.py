@@ -45,11 +45,11 @@ def test_it_writes_what_it_found_and_its_command_trains_the_same(tmp_path):
     ],
 )
 def test_what_cannot_be_used_is_refused_before_any_training(flag, message, tmp_path):
-    result = tfbigbatch(*SEARCH, f"--model_dir={tmp_path / 'tune'}", flag, check=False)
+    result = tfbigbatch(*SEARCH, f"--model_dir={tmp_path / 'tune'}", flag)
     assert result.returncode == 1 and message in result.stderr
     assert not (tmp_path / "tune" / "candidate-00").exists()
 
 
 def test_without_a_folder_it_says_what_is_missing():
-    result = tfbigbatch(*SEARCH, check=False)
+    result = tfbigbatch(*SEARCH)
     assert result.returncode == 1 and "--model_dir is missing: give a folder for the candidates" in result.stderr
