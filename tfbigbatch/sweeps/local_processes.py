@@ -95,11 +95,9 @@ class LocalProcesses(concurrent.futures.Executor):
             with open(log, "ab") as file:
                 start = file.tell()
         sent = pickle.dumps((call, log))
-        worker = self._waiting() or self._started()
-        self._running.add(worker)
+        worker = self._taking(sent)
         code, is_refused = None, False
         with contextlib.suppress(EOFError, OSError):  # It may have ended; its log says why.
-            worker.calls.send_bytes(sent)
             code, is_refused = worker.calls.recv()
         self._running.discard(worker)
         if code == 0 and self._reuses and worker not in self._told:
@@ -117,13 +115,22 @@ class LocalProcesses(concurrent.futures.Executor):
             # What is refused would be refused again.
             raise InputError(message) if is_refused else RuntimeError(message)
 
-    def _waiting(self) -> _Worker | None:
-        """A process that has made its calls; None where there is none."""
-        with contextlib.suppress(IndexError):
-            while (worker := self._idle.pop()).process.poll() is not None:
-                worker.end()
-            return worker
-        return None
+    def _taking(self, sent: bytes) -> _Worker:
+        """A running process that has taken a call: one that made its last, unless it died since, or a new one."""
+        while True:
+            try:
+                worker, is_new = self._idle.pop(), False
+            except IndexError:
+                worker, is_new = self._started(), True
+            self._running.add(worker)
+            with contextlib.suppress(EOFError, OSError):
+                worker.calls.send_bytes(sent)
+                worker.calls.recv()
+                return worker
+            if is_new:
+                return worker
+            self._running.discard(worker)
+            worker.end()
 
     def _started(self) -> _Worker:
         """A new process."""
@@ -145,7 +152,9 @@ def main(arguments: list[str]) -> None:
     threading.Thread(target=_stop_with_the_parent, daemon=True).start()
     with Connection(int(arguments[0])) as calls, contextlib.suppress(EOFError):
         while True:
-            (function, given, options), log = pickle.loads(calls.recv_bytes())
+            sent = calls.recv_bytes()
+            calls.send("taken")
+            (function, given, options), log = pickle.loads(sent)
             with open(log, "ab") as file:
                 for output in (sys.stdout, sys.stderr):
                     os.dup2(file.fileno(), output.fileno())
