@@ -55,10 +55,9 @@ class Point:
     warmup: float = 0.0
 
     def __str__(self) -> str:
-        return (
-            f"{self.optimizer}, rate x{self.rate:.3g}, memory {self.memory:.2f}, decay x{self.decay:.3g}, warm-up "
-            f"{self.warmup:.1%}"
-        )
+        # Also of a recipe without weight decay.
+        decay = "" if self.decay == 1.0 else f", decay x{self.decay:.3g}"
+        return f"{self.optimizer}, rate x{self.rate:.3g}, memory {self.memory:.2f}{decay}, warm-up {self.warmup:.1%}"
 
 
 class SearchSpace:
@@ -122,8 +121,9 @@ class SearchSpace:
             return Point(optimizer, warmup=sources.FEW_STEPS_WARMUP)
         scaled = self.tuned.at(self._config.batch_size, sources.rule_of(optimizer))
         share = scaled.warmup_epochs / (self.tuned.epochs or math.inf)
-        # The decay stays, so that learning rate x decay x steps falls.
-        return Point(optimizer, decay=1.0 / math.sqrt(self._times), warmup=min(share, sources.LONG_WARMUP))
+        # A decay stays, so that learning rate x decay x steps falls.
+        decay = 1.0 / math.sqrt(self._times) if "weight_decay" in _scaled_arguments(self._config) else 1.0
+        return Point(optimizer, decay=decay, warmup=min(share, sources.LONG_WARMUP))
 
     def points(self, count: int) -> list[Point]:
         """The first `count` candidates, in turn of each optimizer.

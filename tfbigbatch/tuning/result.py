@@ -113,7 +113,7 @@ class Tuned:
                     f"x{each.point.rate:.3g}",
                     f"{each.config.schedule.learning_rate:.3g}",
                     f"{each.point.memory:.2f}",
-                    f"x{each.point.decay:.3g}",
+                    "" if each.point.decay == 1.0 else f"x{each.point.decay:.3g}",
                     f"{each.point.warmup:.1%}",
                     f"{each.steps / self.total_steps:.0%}",
                     f"{math.fsum(loss) / len(loss):.4f}",
