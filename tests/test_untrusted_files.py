@@ -41,7 +41,11 @@ SOURCES = sorted(
 )
 # Modules that make objects of bytes, or take archives apart by themselves, and who may use them, for what.
 UNPICKLE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "torch"}
-BETWEEN_OUR_PROCESSES = {"tfbigbatch/sweeps/local_processes.py"}
+BETWEEN_OUR_PROCESSES = {
+    "tfbigbatch/sweeps/local_processes.py",
+    "tfbigbatch/tuning/executors.py",
+    "tfbigbatch/tuning/tune.py",
+}
 # Use torch's optimizers and devices, and read nothing with it.
 TORCH_WITHOUT_FILES = {
     "benchmarks/frameworks/with_torch.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -105,11 +106,13 @@ class _Watch:
         return time.perf_counter() - self._began > (1 if enough else 3) * self._seconds
 
     def check(self) -> None:
-        """Raises ValueError if the loss is not finite in the end, or more than twice that of the first step."""
-        first, last = self._losses[0], self._losses[-1]
+        """Raises ValueError if the loss is not finite in the end, or more than twice that of the beginning."""
+        # Means: the loss of a small batch may by itself be twice that of another.
+        count = max(1, min(_EVERY, len(self._losses) // 2))
+        first, last = (math.fsum(losses) / count for losses in (self._losses[:count], self._losses[-count:]))
         if not last <= max(first, 2.0 * abs(first)):
             raise InputError(
-                f"not measurable: the recipe diverges: its loss is {last:.3g}, and was {first:.3g} in the first step. "
+                f"not measurable: the recipe diverges: its loss is {last:.3g}, and was {first:.3g} in the first steps. "
                 "Lower the learning rate or warm up longer."
             )
 
