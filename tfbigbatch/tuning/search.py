@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 _ROWS = 100
 # The first candidate trains for so long before the others begin: mistakes end here, and the time is known.
 _PILOT, _PILOT_ROWS = 0.02, 3
-# Runs of a candidate's part that may be lost with their worker.
+# Calls that may be lost with their worker, one after another without a saved step.
 _LOST = 2
 # Candidates that may widen the range at a rung.
 _WIDER = 2
@@ -274,9 +274,11 @@ class Search:
         lost: dict[int, int] = {}
         with self._bar(waiting, step, words) as show:
             while waiting:
+                before = {each.number: each.steps for each in waiting}
                 failed = self._together(waiting, step, show)
                 for candidate, error in failed:
-                    lost[candidate.number] = lost.get(candidate.number, 0) + 1
+                    progressed = candidate.steps > before[candidate.number]
+                    lost[candidate.number] = 1 if progressed else lost.get(candidate.number, 0) + 1
                     if isinstance(error, ValueError) or lost[candidate.number] > _LOST:
                         raise InputError(f"tune: candidate {candidate.number} cannot be trained: {error}") from None
                     self.say(f"lost       candidate {candidate.number} continues from its pause: {first_line(error)}")
