@@ -48,7 +48,8 @@ class Task:
       folder: of its data in the folder of all data; None where it needs none.
       config: makes the experiment at the small batch, with the optimizer of the task's best row.
       batch_size: the large batch.
-      best: of the task's page: the test metric of its best row at the large batch, in its unit.
+      best: of the task's page: the test metric of its best row at the large batch, in its unit; None: of the row of
+        `by hand`.
       trial: what the choice is made on.
       optimizers: of that row: 'tuned', or another than the tuned recipe's.
       accumulation_steps: at the large batch.
@@ -58,7 +59,7 @@ class Task:
     folder: str | None
     config: Callable[[], Any]
     batch_size: int
-    best: float
+    best: float | None
     trial: Mapping[str, Any]
     optimizers: tuple[str, ...] = (TUNED,)
     accumulation_steps: int = 1
@@ -84,6 +85,13 @@ def _lenet() -> Any:
     config = load_config("mnist/lenet_small_batch")
     fields = {"batch_size": 64, "schedule.batch_size": 64, "schedule.learning_rate": 0.04, "duration": "10 epochs"}
     return set_fields(config, {**fields, "evaluate_every": "2 epochs", "checkpoint_every": "2 epochs"})
+
+
+def _unseen(name: str) -> Any:
+    """An experiment of tune_tasks.py."""
+    import tune_tasks
+
+    return getattr(tune_tasks, name)()
 
 
 # The learning rates of the small batch are the best of trials there: results/few_steps, docs/results/ptb.md.
@@ -127,6 +135,8 @@ TASKS = {
         {"evaluate_on": "validation"},
         accumulation_steps=8,
     ),
+    "sst2": Task("glue/SST-2", lambda: _unseen("sst2"), 512, None, {"evaluate_on": "validation"}),
+    "characters": Task("wikitext-2", lambda: _unseen("characters"), 512, None, {"evaluate_on": "validation"}),
 }
 OVER_OPTIMIZERS = (TUNED, "muon", "lamb", "adamw")
 
@@ -182,6 +192,15 @@ def at_random(given: Given) -> Any:
     """As many candidates of the same ranges as the budget has runs, all to their end."""
     search, draw = given.search(), random.Random(given.seed)
     points = [_point(search.space, [draw.random() for _ in SEARCHED]) for _ in range(int(given.budget))]
+    search.train([search.add(point) for point in points], search.total_steps, "")
+    return search.ranked()[0], search.spent
+
+
+def by_hand(given: Given) -> Any:
+    """Eight learning rates a factor of two apart around the carried recipe, all to their end."""
+    search = given.search()
+    carried = search.space.carried(search.space.optimizers[0])
+    points = [dataclasses.replace(carried, rate=2.0**power) for power in range(-4, 4)]
     search.train([search.add(point) for point in points], search.total_steps, "")
     return search.ranked()[0], search.spent
 
@@ -298,6 +317,7 @@ METHODS: dict[str, tuple[float, Callable[[Given], Any]]] = {
     "hyperband 3": (3.0, by_hyperband),
     "optuna 3": (3.0, by_optuna),
     "advice": (1.0, by_advice),
+    "by hand": (8.0, by_hand),
 }
 
 
@@ -354,7 +374,10 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         cost = sum(row["cost"] for row in of_seeds) / len(of_seeds)
         points = [row["point"] for row in of_seeds]
         chosen = "; ".join(f"{p['optimizer']} x{p['rate']:.2g}, {p['memory']:.1f}, x{p['decay']:.2g}" for p in points)
-        cells.append([name, method, shown, f"{len(values)}", metric.shown(TASKS[name].best), f"{cost:.2f}", chosen])
+        best = TASKS[name].best
+        cells.append(
+            [name, method, shown, f"{len(values)}", "" if best is None else metric.shown(best), f"{cost:.2f}", chosen]
+        )
     headings = ("task", "method", "test", "seeds", "best by hand", "runs", "chosen: rate, memory, decay")
     return Table(headings, cells, frozenset({"method", "chosen: rate, memory, decay"})).markdown()
 
