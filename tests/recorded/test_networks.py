@@ -14,8 +14,9 @@ from tests.recorded import networks
 
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_a_network_computes_what_is_recorded(name):
-    # Half precision is rounded otherwise by units in the last place.
-    tolerance = 2e-2 if "mixed" in name else 1e-5
+    # Half precision is rounded otherwise by units in the last place; bfloat16's are eight times float16's, and a
+    # processor without instructions for it rounds at other places: 3.6% of the largest output there, 0.2% in float16.
+    tolerance = 5e-2 if "bfloat16" in name else 2e-2 if "float16" in name else 1e-5
     expected = np.load(os.path.join(os.path.dirname(__file__), "networks.npz"))
     for part, found in networks.computed(name).items():
         largest = np.abs(expected[part]).max()
