@@ -11,6 +11,7 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 VERIFIED := $(PIP) --require-hashes --no-deps --no-build-isolation --requirement
 VERSION_OF := -c 'import sys; print("Python %d.%d" % sys.version_info[:2])'
 
+.DEFAULT_GOAL := tune
 .PHONY: tune setup lock python train results pages trials lint test test-slow test-nightly fuzz docs notebooks wheel tpu-check audit clean
 
 setup: $(VENV)/.installed
