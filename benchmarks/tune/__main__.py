@@ -1,7 +1,7 @@
 """`tune` beside what one would do without it, on the tasks of docs/results at their large batch.
 
-    python benchmarks/tune.py --data_dir=data --runs=runs/tune --results=results/tune/runs.jsonl
-    python benchmarks/tune.py --results=results/tune/runs.jsonl --table=results/tune/table.md
+    python benchmarks/tune --data_dir=data --runs=runs/tune --results=results/tune/runs.jsonl
+    python benchmarks/tune --results=results/tune/runs.jsonl --table=results/tune/table.md
 
 Each task begins with the recipe that is tuned at its small batch. A method may cost a number of runs at the large
 batch; it chooses on held-out training data or a validation set, and what it chose is measured on the test data.
@@ -23,6 +23,7 @@ import math
 import os
 import random
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -88,10 +89,11 @@ def _lenet() -> Any:
 
 
 def _unseen(name: str) -> Any:
-    """An experiment of tune_tasks.py."""
-    import tune_tasks
+    """An experiment of unseen.py."""
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    import unseen
 
-    return getattr(tune_tasks, name)()
+    return getattr(unseen, name)()
 
 
 # The learning rates of the small batch are the best of trials there: results/few_steps, docs/results/ptb.md.
