@@ -284,12 +284,12 @@ def by_advice(given: Given) -> Any:
 
 def _point(space: SearchSpace, values: Iterable[float]) -> Point:
     """A candidate of the ranges that `tune` has, from numbers in [0, 1]."""
-    rate, memory, decay, warmup = values
+    rate, half_life, decay, warmup = values
     low, high = sources.SEARCHED_WARMUPS
     return Point(
         space.optimizers[0],
         sources.SEARCHED_RATES ** (2 * rate - 1),
-        memory,
+        half_life,
         sources.SEARCHED_DECAYS ** (2 * decay - 1),
         low * (high / low) ** warmup,
     )
@@ -375,13 +375,15 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         shown = metric.shown(mean) + (f" ± {metric.shown(spread)}" if len(values) > 1 else "")
         cost = sum(row["cost"] for row in of_seeds) / len(of_seeds)
         points = [row["point"] for row in of_seeds]
-        chosen = "; ".join(f"{p['optimizer']} x{p['rate']:.2g}, {p['memory']:.1f}, x{p['decay']:.2g}" for p in points)
+        chosen = "; ".join(
+            f"{p['optimizer']} x{p['rate']:.2g}, {p['half_life']:.1f}, x{p['decay']:.2g}" for p in points
+        )
         best = TASKS[name].best
         cells.append(
             [name, method, shown, f"{len(values)}", "" if best is None else metric.shown(best), f"{cost:.2f}", chosen]
         )
-    headings = ("task", "method", "test", "seeds", "best by hand", "runs", "chosen: rate, memory, decay")
-    return Table(headings, cells, frozenset({"method", "chosen: rate, memory, decay"})).markdown()
+    headings = ("task", "method", "test", "seeds", "best by hand", "runs", "chosen: rate, half_life, decay")
+    return Table(headings, cells, frozenset({"method", "chosen: rate, half_life, decay"})).markdown()
 
 
 def main() -> None:

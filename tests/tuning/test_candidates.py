@@ -51,12 +51,12 @@ def test_weight_decay_is_that_of_the_tuned_product_with_rate_and_steps():
 
 def test_memory_goes_from_the_half_life_in_steps_to_that_in_examples():
     found = space(*ADAMW)
-    betas = [found.recipe_of(Point("adamw", memory=each)).optimizer["beta_2"] for each in (1.0, 0.5, 0.0)]
+    betas = [found.recipe_of(Point("adamw", half_life=each)).optimizer["beta_2"] for each in (1.0, 0.5, 0.0)]
     assert betas[0] == 0.999
     lives = [half_life(beta) for beta in betas]
     np.testing.assert_allclose([lives[0] / lives[1], lives[0] / lives[2]], [4.0, 16.0], rtol=1e-3)
     # Not below half a step.
-    assert found.recipe_of(Point("adamw", memory=0.0)).optimizer["beta_1"] == pytest.approx(0.25)
+    assert found.recipe_of(Point("adamw", half_life=0.0)).optimizer["beta_1"] == pytest.approx(0.25)
 
 
 def test_another_optimizer_begins_where_the_best_were_in_few_steps():
@@ -84,7 +84,7 @@ def test_what_is_not_searched_stays_as_it_was_carried():
     found = space(*ADAMW, search=("rate",))
     carried = found.carried("adamw")
     for each in found.points(6):
-        assert (each.memory, each.decay, each.warmup) == (carried.memory, carried.decay, carried.warmup)
+        assert (each.half_life, each.decay, each.warmup) == (carried.half_life, carried.decay, carried.warmup)
     rates = [each.rate for each in found.points(6)]
     assert len(set(rates)) == 6 and min(rates) >= 0.25 and max(rates) <= 4.0
 
@@ -95,7 +95,7 @@ def test_beyond_the_end_of_a_range_lies_a_wider_one():
     assert found.beyond(points[1], points) is None
     assert found.beyond(points[2], points).rate == 4.0
     assert found.beyond(points[0], points).rate == 0.25
-    assert space(search=("memory",)).beyond(points[2], points) is None
+    assert space(search=("half_life",)).beyond(points[2], points) is None
 
 
 def test_a_length_in_steps_is_of_as_many_examples():

@@ -106,6 +106,8 @@ MODEL = keras.Sequential([keras.layers.Dense(3)])
         ({"data": once()}, "data is a generator, which can be read once"),
         ({"held_out": iter([1])}, "held_out is a list_iterator, which can be read once"),
         ({"held_out": 1.5}, "tune: held_out=1.5 is out of range"),
+        ({"held_out": 5}, "tune: held_out=5 is out of range"),
+        ({"network": lambda width=3: MODEL}, "network\\(\\) returned the same model twice"),
         ({"rungs": (0.3, 0.1)}, "rungs=\\(0.3, 0.1\\); expected rising shares of a run"),
         ({"stay": (0.5,)}, "expected one share that stays for each rung"),
         ({"executor": "everywhere"}, "executor='everywhere'; expected a concurrent.futures.Executor"),

@@ -25,11 +25,11 @@ from tfbigbatch.scaling.recipe import Recipe
 from tfbigbatch.schedules.durations import parsed
 from tfbigbatch.tuning import sources
 
-SEARCHED = ("rate", "memory", "decay", "warmup")
+SEARCHED = ("rate", "half_life", "decay", "warmup")
 """What is searched beside the optimizer: the attributes of `Point`."""
 # Steps: a moment with a shorter half-life is hardly one.
 _SHORTEST = 0.5
-# Of another optimizer than the tuned one: how many times shorter than by default the half-lives are at memory 0.
+# Of another optimizer than the tuned one: how many times shorter than by default half-lives are at `half_life` 0.
 _SHORTER = 8.0
 TUNED = "tuned"
 
@@ -42,22 +42,24 @@ class Point:
       optimizer: registered name.
       rate: factor of the learning rate by the square-root rule; of an optimizer that has no tuned recipe, of the middle
         of its `sources.RATES`.
-      memory: 1: moments as they are, the same half-life in steps; 0: the same half-life in examples; between them, the
-        half-life is interpolated in its logarithm.
+      half_life: of the moments: 1, the same number of steps; 0, the same number of examples; between them it is
+        interpolated in its logarithm.
       decay: factor of the tuned learning rate x weight decay x steps.
       warmup: share of the run.
     """
 
     optimizer: str
     rate: float = 1.0
-    memory: float = 1.0
+    half_life: float = 1.0
     decay: float = 1.0
     warmup: float = 0.0
 
     def __str__(self) -> str:
         # Also of a recipe without weight decay.
         decay = "" if self.decay == 1.0 else f", decay x{self.decay:.3g}"
-        return f"{self.optimizer}, rate x{self.rate:.3g}, memory {self.memory:.2f}{decay}, warm-up {self.warmup:.1%}"
+        return (
+            f"{self.optimizer}, rate x{self.rate:.3g}, half-life {self.half_life:.2f}{decay}, warm-up {self.warmup:.1%}"
+        )
 
 
 class SearchSpace:
@@ -158,7 +160,7 @@ class SearchSpace:
         low, high = self._warmups(carried)
         spread = {
             "rate": lambda u: sources.SEARCHED_RATES ** (2 * u - 1),
-            "memory": lambda u: u,
+            "half_life": lambda u: u,
             "decay": lambda u: sources.SEARCHED_DECAYS ** (2 * u - 1),
             "warmup": lambda u: low * (high / low) ** u,
         }
@@ -201,7 +203,7 @@ class SearchSpace:
             middle, shorter = math.sqrt(math.prod(sources.RATES.get(point.optimizer, sources.ADAMW_RATES))), _SHORTER
         rate = _rounded(middle * point.rate)
         changed = {
-            name: _shortened(value, shorter ** (1.0 - point.memory))
+            name: _shortened(value, shorter ** (1.0 - point.half_life))
             for name, value in moments.flat(given).items()
             if name != "weight_decay"
         }
@@ -217,7 +219,7 @@ class SearchSpace:
 
     def _fitted(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The default moments of an optimizer, with half-lives of at most a part of the run."""
-        longest = 0.5 ** (1.0 / (sources.LONGEST_MEMORY * self.total_steps))
+        longest = 0.5 ** (1.0 / (sources.LONGEST_HALF_LIFE * self.total_steps))
         values = {name: value for name, value in moments.flat(given).items() if name != "weight_decay"}
         return moments.with_values(given, {name: min(value, longest) for name, value in values.items()})
 

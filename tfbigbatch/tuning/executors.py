@@ -47,7 +47,7 @@ class Here(concurrent.futures.Executor):
 
 
 class Jobs(concurrent.futures.Executor):
-    """Runs calls as jobs of submitit, whose executors return jobs of another kind than futures.
+    """Runs calls as jobs of submitit, which are no futures of `concurrent.futures`.
 
     Args:
       executor: a submitit.Executor.
@@ -86,7 +86,7 @@ class Elsewhere(concurrent.futures.Executor):
     another way in common.
 
     Args:
-      executor: whose `submit` gives futures.
+      executor: any of `concurrent.futures`, or one with its `submit`.
       folder: that its workers see.
     """
 

@@ -51,7 +51,7 @@ fourth of the tuned learning rate x decay x steps to four times it."""
 SEARCHED_WARMUPS = (0.02, 0.2)
 """Warm-ups that `tune` searches, as shares of the run."""
 
-LONGEST_MEMORY = 0.25
+LONGEST_HALF_LIFE = 0.25
 """The longest half-life of a moment of an optimizer without a tuned recipe, as a share of the run: beta_2 0.999 reaches
 back over more steps than a run of 244 has."""
 

@@ -88,7 +88,7 @@ def tune(
       budget: in runs at the batch size, 1 or more.
       loss, metrics, target, higher_is_better: see `tasks.define`.
       optimizers: registered names; 'tuned' is the recipe's.
-      search: what is searched beside them: of 'rate', 'memory' (the half-lives of moments), 'decay', 'warmup'.
+      search: what is searched beside them: of 'rate', 'half_life' (of the moments), 'decay', 'warmup'.
       rungs: shares of a run at which candidates are left.
       stay: the shares of all candidates that stay at each rung.
       last: what decides between those at the end: 'metric', of the held-out data, or 'loss', of the training.
@@ -183,7 +183,7 @@ def tune_experiment(
       budget, optimizers, search, rungs, stay, last, executor, say: see `tune`.
 
     Returns:
-      Tuned, whose model is None: it is the newest checkpoint of the winner's run directory.
+      Tuned, without the model: `load_run(tuned.winner.directory)` gives it.
 
     Raises:
       ValueError, Preempted: see `tune`.
@@ -292,12 +292,12 @@ def _data(data: Any, held_out: Any) -> dict[str, Any]:
                 f"tune: {name} is a {type(each).__name__}, which can be read once: each candidate reads it from its "
                 "beginning. Expected arrays, an indexable object or a tf.data.Dataset, or a function that returns one."
             )
-    share = held_out if isinstance(held_out, float) else 0.1
-    splits = {"train": data}
-    if not isinstance(held_out, (int, float)):
+    share, splits = 0.1, {"train": data}
+    if isinstance(held_out, (int, float)):
+        share = arguments.number("held_out", held_out, above=0.0, below=1.0, owner="tune")
+    else:
         # Without held-out data nothing is evaluated, and the split only has to be there.
         splits["validation"] = data if held_out is None else held_out
-    arguments.number("held_out", share, above=0.0, below=1.0, owner="tune")
 
     def of_functions() -> dict[str, Any]:
         return {name: each() if inspect.isroutine(each) else each for name, each in splits.items()}
@@ -311,7 +311,7 @@ def _define(definition: Mapping[str, Any]) -> None:
 
 def _check_new(network: Callable[..., Any]) -> None:
     """Raises ValueError if the function returns one and the same model twice."""
-    if inspect.signature(network).parameters:
+    if any(each.default is each.empty for each in inspect.signature(network).parameters.values()):
         # It takes what the data gives; the task checks it.
         return
     first, second = network(), network()
