@@ -107,15 +107,15 @@ def _convnet_network():
     return network
 
 
-def transformer(folder):
+def transformer(folder, training=8192):
     """A Transformer on phrases of SST-2's training set; the sentences of the development set are the test data."""
     phrases, labels = _sentences(os.path.join(folder, "train.tsv"))
-    order = np.random.RandomState(0).permutation(len(phrases))[:10240]
+    order = np.random.RandomState(0).permutation(len(phrases))[: training + 2048]
     phrases, labels = [phrases[number] for number in order], labels[order]
-    counts = collections.Counter(word for phrase in phrases[:8192] for word in phrase)
+    counts = collections.Counter(word for phrase in phrases[:training] for word in phrase)
     # 0 is padding, 1 any other word.
     ids = {word: number for number, (word, _) in enumerate(counts.most_common(_WORDS - 2), 2)}
-    splits = _split(_tokens(phrases, ids), labels, 8192, 2048)[:2]
+    splits = _split(_tokens(phrases, ids), labels, training, 2048)[:2]
     sentences, answers = _sentences(os.path.join(folder, "dev.tsv"))
     test = _tokens(sentences, ids), answers
     metric = Metric("accuracy")

@@ -7,10 +7,12 @@ Each task begins with the recipe that is tuned at its small batch. A method may 
 batch; it chooses on held-out training data or a validation set, and what it chose is measured on the test data.
 `--tasks` and `--methods` select; a row that the results have is not run again, and a search that was stopped
 continues. One process, which `taskset` may hold on a core: several run side by side, each with its own --results.
+`--curves` adds a line for each search whose candidates all ran to their end, which `benchmarks/halving.py` replays.
 
 `random` trains as many candidates of the same ranges as the budget has runs. `hyperband` is KerasTuner's oracle, and
 `optuna` Optuna's TPE sampler with its halving pruner, both over the same ranges, on the same candidates that pause and
-continue, until the budget is spent: `pip install keras-tuner optuna`. `advice` trains what `advise` suggests.
+continue, until the budget is spent: `pip install keras-tuner optuna`. `advice` trains what `advise` suggests. `all 16`
+trains the first 16 candidates of `tune` to their end, `small batch` eight learning rates at the task's own batch.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tfbigbatch import train
@@ -176,7 +178,7 @@ def _tasks_of(config: Any) -> Any:
 
 
 def tuned(given: Given, *, optimizers: tuple[str, ...] | None = None, search: tuple[str, ...] = SEARCHED) -> Any:
-    """`tune`: (candidate, cost)."""
+    """`tune`: (candidates, the best first; cost)."""
     found = tune_experiment(
         given.config,
         batch_size=given.task.batch_size,
@@ -187,24 +189,34 @@ def tuned(given: Given, *, optimizers: tuple[str, ...] | None = None, search: tu
         search=search,
         executor="here",
     )
-    return found.winner, found.cost
+    return found.candidates, found.cost
 
 
 def at_random(given: Given) -> Any:
     """As many candidates of the same ranges as the budget has runs, all to their end."""
     search, draw = given.search(), random.Random(given.seed)
-    points = [_point(search.space, [draw.random() for _ in SEARCHED]) for _ in range(int(given.budget))]
-    search.train([search.add(point) for point in points], search.total_steps, "")
-    return search.ranked()[0], search.spent
+    return _to_the_end(
+        search, [_point(search.space, [draw.random() for _ in SEARCHED]) for _ in range(int(given.budget))]
+    )
+
+
+def all_of_them(given: Given) -> Any:
+    """The first candidates of `tune`, all to their end."""
+    search = given.search()
+    return _to_the_end(search, search.space.points(int(given.budget)))
 
 
 def by_hand(given: Given) -> Any:
     """Eight learning rates a factor of two apart around the carried recipe, all to their end."""
     search = given.search()
     carried = search.space.carried(search.space.optimizers[0])
-    points = [dataclasses.replace(carried, rate=2.0**power) for power in range(-4, 4)]
-    search.train([search.add(point) for point in points], search.total_steps, "")
-    return search.ranked()[0], search.spent
+    return _to_the_end(search, [dataclasses.replace(carried, rate=2.0**power) for power in range(-4, 4)])
+
+
+def at_small_batch(given: Given) -> Any:
+    """Eight learning rates at the batch size of the recipe."""
+    small = dataclasses.replace(given.task, batch_size=given.config.batch_size)
+    return by_hand(dataclasses.replace(given, task=small))
 
 
 def by_hyperband(given: Given) -> Any:
@@ -279,7 +291,12 @@ def by_advice(given: Given) -> Any:
     rate, warmup = suggested.learning_rate / middle, suggested.warmup_epochs / epochs
     candidate = search.add(dataclasses.replace(carried, rate=rate, warmup=warmup))
     search.train([candidate], search.total_steps, "")
-    return candidate, search.spent
+    return search.ranked(), search.spent
+
+
+def _to_the_end(search: Search, points: Iterable[Point]) -> Any:
+    search.train([search.add(point) for point in points], search.total_steps, "")
+    return search.ranked(), search.spent
 
 
 def _point(space: SearchSpace, values: Iterable[float]) -> Point:
@@ -300,13 +317,13 @@ def _mean_loss(search: Search, candidate: Candidate, step: int) -> float:
     return sum(rows) / len(rows)
 
 
-def _finished(search: Search) -> Candidate:
-    """The best candidate that ran to its end; where none did, the best of those that came furthest, run to its end."""
+def _finished(search: Search) -> Sequence[Candidate]:
+    """The candidates, best first; where none ran to its end, the best of those that came furthest runs to it now."""
     if not any(each.is_done for each in search.candidates):
         furthest = max(each.steps for each in search.candidates)
         there = [each for each in search.candidates if each.steps == furthest]
         search.train([min(there, key=lambda each: _mean_loss(search, each, furthest))], search.total_steps, "")
-    return search.ranked()[0]
+    return search.ranked()
 
 
 METHODS: dict[str, tuple[float, Callable[[Given], Any]]] = {
@@ -320,6 +337,8 @@ METHODS: dict[str, tuple[float, Callable[[Given], Any]]] = {
     "optuna 3": (3.0, by_optuna),
     "advice": (1.0, by_advice),
     "by hand": (8.0, by_hand),
+    "all 16": (16.0, all_of_them),
+    "small batch": (8.0, at_small_batch),
 }
 
 
@@ -336,7 +355,8 @@ def row_of(name: str, method: str, seed: int, options: argparse.Namespace) -> di
     folder = os.path.join(options.runs, f"{name}-{method.replace(', ', '-').replace(' ', '-')}-{seed}")
     data_dir = os.path.join(options.data_dir, task.folder) if task.folder else None
     began = time.perf_counter()
-    winner, cost = choose(Given(config, task, budget, folder, data_dir, seed))
+    candidates, cost = choose(Given(config, task, budget, folder, data_dir, seed))
+    winner = candidates[0]
     there = copy.deepcopy(winner.config)
     there.evaluate_on = task.test
     metrics = train.run(there, model_dir=winner.directory, data_dir=data_dir, mode="eval")["metrics"]
@@ -352,8 +372,28 @@ def row_of(name: str, method: str, seed: int, options: argparse.Namespace) -> di
         "learning_rate": winner.config.schedule.learning_rate,
         "seconds": round(time.perf_counter() - began, 1),
     }
+    if options.curves and all(each.is_done or each.diverged for each in candidates):
+        with open(options.curves, "a") as file:
+            file.write(json.dumps(curves_of(found, candidates, metric)) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     return found
+
+
+def curves_of(row: Mapping[str, Any], candidates: Iterable[Candidate], metric: Metric) -> dict[str, Any]:
+    """A search whose candidates all ran to their end, in the order of their making."""
+    return {
+        **{name: row[name] for name in ("task", "method", "seed")},
+        "higher_is_better": metric.higher_is_better,
+        "candidates": [
+            {
+                "point": dataclasses.asdict(each.point),
+                "held_out": each.metrics.get(metric.name),
+                "steps": [step for step, _ in each.curve],
+                "losses": [float(f"{loss:.5g}") if math.isfinite(loss) else None for _, loss in each.curve],
+            }
+            for each in sorted(candidates, key=lambda each: each.number)
+        ],
+    }
 
 
 def table_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -392,6 +432,7 @@ def main() -> None:
     parser.add_argument("--runs", default="runs/tune")
     parser.add_argument("--results", default="results/tune/runs.jsonl")
     parser.add_argument("--table", help="write the table of the results there, and run nothing")
+    parser.add_argument("--curves", help="file of the curves of searches that ran to their end")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--methods", default=";".join(METHODS), help="separated by semicolons")
     parser.add_argument("--seeds", default="0")

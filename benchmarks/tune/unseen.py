@@ -17,10 +17,10 @@ _WINDOWS = {"train": 8192, "validation": 1024, "test": 1024}
 
 
 def sst2() -> Any:
-    """A Transformer from scratch on phrases of SST-2, as benchmarks/keras_own has it, tuned there at batch 32."""
+    """A Transformer from scratch on all phrases of SST-2; benchmarks/keras_own trains it on an eighth of them."""
 
     def data(data_dir: str) -> dict[str, Any]:
-        task = keras_own.transformer(data_dir)
+        task = keras_own.transformer(data_dir, training=65280)
         return {"train": task.train, "validation": task.validation, "test": task.test}
 
     tasks.define(
