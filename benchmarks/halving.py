@@ -10,6 +10,9 @@ with 100 training losses and the validation. A replay leaves candidates by the c
 worse the winner's validation is than the best of all eight: percent of a perplexity, points of an accuracy or a BLEU.
 Near the best are 1% and 0.3 points; the score is the mean regret in these, of at most 10 for a search.
 
+The searches of `python benchmarks/tune --methods="all 16" --curves=results/tune/curves.jsonl` have 16 candidates in the
+four numbers that `tune` searches, in its order. A replay begins with the first of them; its regret is to the best of 16.
+
 --grid tries all schedules of a lattice that cost so many runs, or up to a tenth less, and also chooses without each of
 the four files, to replay those on it. Without arguments: a table of schedules and the best of three grids, printed and
 in results/tune/halving.md and .json.
@@ -34,6 +37,7 @@ from tfbigbatch.tuning.halving import Rungs
 from tfbigbatch.utils import arguments
 
 FILES = ("few_steps/jax_runs", "few_steps/epochs_13_runs", "few_steps/matrices_runs", "ramp/moments_jax_runs")
+FOUR_NUMBERS = os.path.join(harness.ROOT, "results", "tune", "curves.jsonl")
 PAGE = os.path.join(harness.ROOT, "results", "tune", "halving")
 _CANDIDATES, _ROWS = 8, 100
 _MOST = 10.0
@@ -48,6 +52,11 @@ those of `tune` for budgets of 2, 3 and 4 runs, with at most the eight candidate
 mostly near the middle of the eight: few candidates around it do better here than where less is known.
 """
 
+_TEXT_OF_FOUR = """## Searches of four numbers
+
+The regret of each schedule, on the held-out data, to the best of the 16 candidates: percent of a loss, or points.
+"""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Search:
@@ -56,23 +65,30 @@ class Search:
     Attributes:
       file: that it is from.
       name: task, batch size, method.
-      rates: the learning rates of its candidates.
+      rates: the learning rates of its candidates; () where they differ in more.
       regrets: of each.
       perplexity: True for percent of a perplexity, False for points.
-      curves: (step, training loss) of each, of 100 steps.
+      curves: (step, training loss) of each.
+      steps: of a run.
     """
 
     file: str
     name: str
-    rates: list[float]
+    rates: Sequence[float]
     regrets: list[float]
     perplexity: bool
     curves: list[list[tuple[int, float]]]
+    steps: int = _ROWS
 
     @property
     def near(self) -> float:
         """The largest regret that is near the best."""
         return 1.0 if self.perplexity else 0.3
+
+    def begins_with(self, count: int) -> list[int]:
+        """So many candidates: around the middle of learning rates, or the first ones."""
+        start = (len(self.curves) + 1 - count) // 2 if self.rates else 0
+        return list(range(start, start + count))
 
     def score(self, candidate: int) -> float:
         """The regret of a candidate in multiples of `near`, at most 10: useless runs differ by factors."""
@@ -113,17 +129,54 @@ def searches() -> list[Search]:
     return found
 
 
+def searches_of_four_numbers() -> list[Search]:
+    """The recorded searches of 16 candidates of `tune`."""
+    found = []
+    for line in harness.Lines(FOUR_NUMBERS).find(method="all 16"):
+        sign = -1.0 if line["higher_is_better"] else 1.0
+        values = [math.inf if (held := each["held_out"]) is None else sign * held for each in line["candidates"]]
+        best = min(values)
+        regrets = [100.0 * (each - best) if line["higher_is_better"] else 100.0 * (each / best - 1.0) for each in values]
+        curves = [
+            [(step, math.inf if loss is None else loss) for step, loss in zip(each["steps"], each["losses"])]
+            for each in line["candidates"]
+        ]
+        steps = max(curve[-1][0] for curve in curves)
+        name = f"{line['task']}, seed {line['seed']}"
+        found.append(Search(FOUR_NUMBERS, name, (), regrets, not line["higher_is_better"], curves, steps))
+    return found
+
+
+def table_of_four_numbers(recorded: Sequence[Search]) -> str:
+    """The Markdown table of schedules by searches: the regret of each, and the mean score."""
+    schedules = [
+        *(Rungs.of_budget(budget) for budget in (2.0, 3.0, 4.0)),
+        *(Rungs(count, (), ()) for count in (2, 3, 4)),
+        Rungs(5, (0.15, 0.3), (3, 2)),
+        Rungs(5, (0.2, 0.5), (4, 2)),
+        Rungs(6, (0.15, 0.3), (4, 2)),
+        Rungs(8, (0.05, 0.15, 0.3), (6, 4, 2)),
+        Rungs(10, (0.05, 0.15, 0.3, 0.4), (6, 4, 2, 1)),
+    ]
+    lines = []
+    for rungs in schedules:
+        replays = [(search, *replay(search, Schedule(rungs))) for search in recorded]
+        regrets = [f"{search.regrets[winner]:.2f}" for search, winner, _ in replays]
+        score = statistics.fmean(search.score(winner) for search, winner, _ in replays)
+        lines.append([str(Schedule(rungs)), f"{rungs.cost:.2f}", *regrets, f"{score:.2f}"])
+    return harness.table(("candidates", "runs", *(each.name for each in recorded), "score"), lines)
+
+
 @functools.cache
 def losses_at(search: Search, share: float) -> list[list[float]]:
     """Of each candidate, the losses that count at a share of the run."""
-    return [halving.loss_before(curve, round(share * _ROWS), _ROWS) for curve in search.curves]
+    return [halving.loss_before(curve, round(share * search.steps), search.steps) for curve in search.curves]
 
 
 def replay(search: Search, schedule: Schedule) -> tuple[int, float]:
     """The winner, and the cost in runs; a candidate that diverges costs as much as the others until the next rung."""
     rungs, budget, last = schedule
-    start = (_CANDIDATES + 1 - rungs.first) // 2  # Around the middle of benchmarks/few_steps_jax.
-    alive, kept = list(range(start, start + rungs.first)), list[int]()
+    alive, kept = search.begins_with(rungs.first), list[int]()
     for number, share in enumerate(rungs.shares):
         spent = halving.cost_of(rungs.first, rungs.shares[: number + 1], [*kept, 0])
         room = rungs.room(number, budget - spent) if budget else 0
@@ -249,7 +302,9 @@ def main() -> None:
         parser.error(str(error))
     rows = [figures(recorded, each) for each in compared()]
     missed = f"Not near the best with {rows[1]['schedule']}: {'; '.join(rows[1]['misses'])}."
-    page = "\n\n".join([_TEXT.strip(), table(rows), missed, *(grid(recorded, cost)[0] for cost in GRIDS)])
+    four = searches_of_four_numbers()
+    of_four = [_TEXT_OF_FOUR.strip(), table_of_four_numbers(four)] if four else []
+    page = "\n\n".join([_TEXT.strip(), table(rows), missed, *(grid(recorded, cost)[0] for cost in GRIDS), *of_four])
     print(page)
     os.makedirs(os.path.dirname(PAGE), exist_ok=True)
     with open(f"{PAGE}.md", "w", encoding="utf-8") as file:

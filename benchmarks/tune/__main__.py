@@ -1,7 +1,6 @@
 """`tune` beside what one would do without it, on the tasks of docs/results at their large batch.
 
     python benchmarks/tune --data_dir=data --runs=runs/tune --results=results/tune/runs.jsonl
-    python benchmarks/tune --results=results/tune/runs.jsonl --table=results/tune/table.md
 
 Each task begins with the recipe that is tuned at its small batch. A method may cost a number of runs at the large
 batch; it chooses on held-out training data or a validation set, and what it chose is measured on the test data.
@@ -51,8 +50,6 @@ class Task:
       folder: of its data in the folder of all data; None where it needs none.
       config: makes the experiment at the small batch, with the optimizer of the task's best row.
       batch_size: the large batch.
-      best: of the task's page: the test metric of its best row at the large batch, in its unit; None: of the row of
-        `by hand`.
       trial: what the choice is made on.
       optimizers: of that row: 'tuned', or another than the tuned recipe's.
       accumulation_steps: at the large batch.
@@ -62,7 +59,6 @@ class Task:
     folder: str | None
     config: Callable[[], Any]
     batch_size: int
-    best: float | None
     trial: Mapping[str, Any]
     optimizers: tuple[str, ...] = (TUNED,)
     accumulation_steps: int = 1
@@ -101,15 +97,14 @@ def _unseen(name: str) -> Any:
 # The learning rates of the small batch are the best of trials there: results/few_steps, docs/results/ptb.md.
 TASKS = {
     "digits": Task(
-        None, lambda: load_config("digits/lstm_small_batch"), 512, 0.9839, {**MINIVAL, "data.minival": 144}, ("lamb",)
+        None, lambda: load_config("digits/lstm_small_batch"), 512, {**MINIVAL, "data.minival": 144}, ("lamb",)
     ),
-    "mnist_lenet": Task("mnist", _lenet, 4096, 0.9894, {**MINIVAL, "data.minival": 5000}, ("lamb",)),
-    "mnist_lstm": Task("mnist", _few_steps("mnist_lstm", "LARS", 3.0), 8192, 0.9899, {**MINIVAL, "data.minival": 5000}),
+    "mnist_lenet": Task("mnist", _lenet, 4096, {**MINIVAL, "data.minival": 5000}, ("lamb",)),
+    "mnist_lstm": Task("mnist", _few_steps("mnist_lstm", "LARS", 3.0), 8192, {**MINIVAL, "data.minival": 5000}),
     "alexnet_bn": Task(
         "tiny_imagenet_prepared",
         _few_steps("alexnet_bn", "Muon", 0.002),
         2048,
-        0.3808,
         {**MINIVAL, "data.minival": 2500},
         test="validation",
     ),
@@ -117,17 +112,15 @@ TASKS = {
         "wikitext_1k_32",
         _few_steps("bert", "Muon", 0.00265),
         2048,
-        0.3873,
         {**MINIVAL, "data.minival": 2048},
         accumulation_steps=8,
         test="validation",
     ),
-    "ptb": Task("ptb_prepared", _few_steps("ptb", "LAMB", 0.0071), 640, 110.61, {"evaluate_on": "valid"}),
+    "ptb": Task("ptb_prepared", _few_steps("ptb", "LAMB", 0.0071), 640, {"evaluate_on": "valid"}),
     "resnet": Task(
         "tiny_imagenet_prepared",
         _few_steps("resnet", "Muon", 0.018),
         2048,
-        0.4384,
         {**MINIVAL, "data.minival": 2500},
         test="validation",
     ),
@@ -135,12 +128,11 @@ TASKS = {
         "multi30k_en_de",
         _few_steps("multi30k", "Muon", 0.0075),
         1024,
-        36.15,
         {"evaluate_on": "validation"},
         accumulation_steps=8,
     ),
-    "sst2": Task("glue/SST-2", lambda: _unseen("sst2"), 512, None, {"evaluate_on": "validation"}),
-    "characters": Task("wikitext-2", lambda: _unseen("characters"), 512, None, {"evaluate_on": "validation"}),
+    "sst2": Task("glue/SST-2", lambda: _unseen("sst2"), 512, {"evaluate_on": "validation"}),
+    "characters": Task("wikitext-2", lambda: _unseen("characters"), 512, {"evaluate_on": "validation"}),
 }
 OVER_OPTIMIZERS = (TUNED, "muon", "lamb", "adamw")
 
@@ -396,42 +388,11 @@ def curves_of(row: Mapping[str, Any], candidates: Iterable[Candidate], metric: M
     }
 
 
-def table_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The results as a table: of each task and method the mean of its seeds."""
-    from tfbigbatch.reports.table import Table
-
-    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        found.setdefault((row["task"], row["method"]), []).append(row)
-    order = {name: number for number, name in enumerate(TASKS)}, {name: number for number, name in enumerate(METHODS)}
-    cells = []
-    for (name, method), of_seeds in sorted(
-        found.items(), key=lambda each: (order[0][each[0][0]], order[1][each[0][1]])
-    ):
-        values = [row["test"] for row in of_seeds]
-        mean = sum(values) / len(values)
-        spread = math.sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1))
-        metric = Metric.of_task(TASKS[name].config().task, TASKS[name].test)
-        shown = metric.shown(mean) + (f" ± {metric.shown(spread)}" if len(values) > 1 else "")
-        cost = sum(row["cost"] for row in of_seeds) / len(of_seeds)
-        points = [row["point"] for row in of_seeds]
-        chosen = "; ".join(
-            f"{p['optimizer']} x{p['rate']:.2g}, {p['half_life']:.1f}, x{p['decay']:.2g}" for p in points
-        )
-        best = TASKS[name].best
-        cells.append(
-            [name, method, shown, f"{len(values)}", "" if best is None else metric.shown(best), f"{cost:.2f}", chosen]
-        )
-    headings = ("task", "method", "test", "seeds", "best by hand", "runs", "chosen: rate, half_life, decay")
-    return Table(headings, cells, frozenset({"method", "chosen: rate, half_life, decay"})).markdown()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data_dir", default="data")
     parser.add_argument("--runs", default="runs/tune")
     parser.add_argument("--results", default="results/tune/runs.jsonl")
-    parser.add_argument("--table", help="write the table of the results there, and run nothing")
     parser.add_argument("--curves", help="file of the curves of searches that ran to their end")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--methods", default=";".join(METHODS), help="separated by semicolons")
@@ -442,10 +403,6 @@ def main() -> None:
     if os.path.exists(options.results):
         with open(options.results) as file:
             rows = [json.loads(line) for line in file]
-    if options.table:
-        with open(options.table, "w") as file:
-            file.write("\n".join(table_of(rows)) + "\n")
-        return
     done = {(row["task"], row["method"], row["seed"]) for row in rows}
     os.makedirs(os.path.dirname(options.results) or ".", exist_ok=True)
     for seed in map(int, options.seeds.split(",")):

@@ -1,4 +1,7 @@
-"""Two tasks that no constant of `tune` was chosen on: phrases of SST-2, and characters of WikiText-2's text."""
+"""Two tasks that no constant of `tune` was chosen on: phrases of SST-2, and characters of WikiText-2's text.
+
+Their learning rates at batch 32 are the best of eight (`small batch`).
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def characters() -> Any:
         higher_is_better=False,
         evaluates_on=("test", "validation"),
     )
-    return _config("characters", epochs=4, learning_rate=0.002)
+    return _config("characters", epochs=4, learning_rate=0.004)
 
 
 def _config(task: str, *, epochs: int, learning_rate: float) -> Any:

@@ -13,7 +13,9 @@ A page says which table it has, and the command writes what stands between the t
 | `columns` | beginnings of names, between bars: "AdamW, alone" and "LAMB, alone" become one row; `rows` has the rest |
 
 `<!-- table: headline folder=docs/results/ -->` is the table of `headline`, with links to pages in that folder,
-`<!-- table: keras_own -->` and `<!-- table: tpu -->` are those of `keras_own` and `tpu`.
+`<!-- table: keras_own -->` and `<!-- table: tpu -->` are those of `keras_own` and `tpu`. `<!-- table: tune
+columns="tune 3|random 3" names="tune 3=tune" -->` has a column for each of these methods of benchmarks/tune, and
+`<!-- table: tune rows="tune 3" -->` what they chose.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import shlex
 from pathlib import Path
 
 from tfbigbatch.reports.table import Table
-from tools.pages import headline, keras_own, stored_rows, tpu
+from tools.pages import headline, keras_own, stored_rows, tpu, tune
 from tools.pages.stored_rows import ROOT, Row
 
 BLOCK = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -57,6 +59,10 @@ def _lines(asked: str) -> list[str]:
         return _unpadded(headline.table(options.get("folder", "")))
     if path in ("keras_own", "tpu"):
         return _unpadded({"keras_own": keras_own, "tpu": tpu}[path].table())
+    if path == "tune":
+        if "rows" in options:
+            return _unpadded(tune.choices(options["rows"].split("|")))
+        return _unpadded(tune.table(options["columns"].split("|"), _names(options)))
     table = _side_by_side if "columns" in options else _table
     return _unpadded(table(_chosen(path, options), options))
 
