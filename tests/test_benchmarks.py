@@ -157,6 +157,36 @@ def test_the_table_of_schedules_is_written(replays, monkeypatch, capsys, tmp_pat
     assert rows[-1]["misses"] == [] and rows[0]["schedule"].startswith(f"{replays.of_budget(2.0).first}, ")
 
 
+def test_searches_of_four_numbers_begin_with_their_first_candidates(replays, monkeypatch, tmp_path):
+    losses = [[3.0] * 10, [2.0] * 10, [2.5] * 5 + [1.0] * 5]
+    candidates = [
+        {"point": {}, "held_out": held_out, "steps": list(range(2, 21, 2)), "losses": each}
+        for held_out, each in zip([0.5, 0.6, 0.7], losses)
+    ]
+    line = {"task": "digits", "method": "all 16", "seed": 0, "higher_is_better": True, "candidates": candidates}
+    (tmp_path / "curves.jsonl").write_text(json.dumps(line))
+    monkeypatch.setattr(replays, "FOUR_NUMBERS", str(tmp_path / "curves.jsonl"))
+    (search,) = replays.searches_of_four_numbers()
+    assert search.steps == 20 and search.regrets == pytest.approx([20.0, 10.0, 0.0])
+    Rungs, Schedule = replays.Rungs, replays.Schedule
+    assert replays.replay(search, Schedule(Rungs(2, (), ()))) == (1, 2.0)
+    assert replays.replay(search, Schedule(Rungs(3, (0.3,), (1,)))) == (1, pytest.approx(1.6))
+    assert replays.replay(search, Schedule(Rungs(3, (0.6,), (1,)))) == (2, pytest.approx(2.2))
+
+
+@pytest.mark.slow
+def test_methods_are_measured_beside_tune(tmp_path):
+    fields = ("--fields=duration=4 epochs", "--fields=data.minival=144")
+    files = (f"--runs={tmp_path}/runs", f"--results={tmp_path}/runs.jsonl", f"--curves={tmp_path}/curves.jsonl")
+    chosen = ("--tasks=digits", "--methods=tune 2;random 3")
+    assert run("tune", *chosen, *files, *fields).count("RESULT") == 2
+    rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert [(row["method"], row["cost"] <= 3.0) for row in rows] == [("tune 2", True), ("random 3", True)]
+    curves = json.loads((tmp_path / "curves.jsonl").read_text())
+    assert curves["method"] == "random 3" and len(curves["candidates"]) == 3
+    assert "RESULT" not in run("tune", *chosen, *files, *fields)
+
+
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_a_step_is_walked_through(backend):
     pytest.importorskip(backend)

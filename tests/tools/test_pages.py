@@ -5,7 +5,7 @@ import os
 
 from tests.helpers.preloaded import ROOT
 from tools.pages import __main__ as command
-from tools.pages import headline, pictures, stored_rows, tables
+from tools.pages import headline, pictures, stored_rows, tables, tune
 
 
 def test_the_pages_and_pictures_show_what_the_results_are():
@@ -43,6 +43,22 @@ def test_the_first_lines_of_the_readme_are_what_the_table_says():
 
 def _batches():
     return [task.batches for task in headline.TASKS]
+
+
+def test_rows_of_tune_stand_by_task_beside_those_of_its_page(tmp_path, monkeypatch):
+    point = {"optimizer": "muon", "rate": 2.0, "half_life": 0.5, "decay": 0.25, "warmup": 0.1}
+    row = {"task": "alexnet_bn", "method": "tune 3", "point": point, "cost": 2.85, "seconds": 90.0}
+    rows = [{**row, "seed": 0, "test": 0.40}, {**row, "seed": 1, "test": 0.42}]
+    (tmp_path / "runs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    monkeypatch.setattr(tune, "PATH", tmp_path / "runs.jsonl")
+    table = tune.table(["small batch", "tune 3", "random 3"], {"tune 3": "3 runs"})
+    assert table.headings == ("task", "batch", "small batch", "3 runs", "random 3")
+    lines = {line[0]: line[1:] for line in table.rows}
+    small = next(task for task in headline.TASKS if task.page == "alexnet_bn.md").columns()[0][0]
+    assert lines["tiny-imagenet, AlexNet-BN: accuracy"] == ["128 → 2,048", small.value, "41.00 ± 1.41%", "-"]
+    assert lines["SST-2, Transformer: accuracy"] == ["32 → 512", "-", "-", "-"]
+    chosen = tune.choices(["tune 3"]).rows
+    assert chosen == [["tiny-imagenet, AlexNet-BN", "tune 3", "muon", "x2", "0.50", "x0.25", "10%", "2.85", "1.5"]]
 
 
 def test_the_pictures_are_drawn_on_backgrounds_of_their_own(tmp_path):
