@@ -11,7 +11,7 @@ worse the winner's validation is than the best of all eight: percent of a perple
 Near the best are 1% and 0.3 points; the score is the mean regret in these, of at most 10 for a search.
 
 The searches of `python benchmarks/tune --methods="all 16" --curves=results/tune/curves.jsonl` have 16 candidates in the
-four numbers that `tune` searches, in its order. A replay begins with the first of them; its regret is to the best of 16.
+four numbers that `tune` searches, in its order. A replay begins with the first; its regret is to the best of 16.
 
 --grid tries all schedules of a lattice that cost so many runs, or up to a tenth less, and also chooses without each of
 the four files, to replay those on it. Without arguments: a table of schedules and the best of three grids, printed and
@@ -133,17 +133,18 @@ def searches_of_four_numbers() -> list[Search]:
     """The recorded searches of 16 candidates of `tune`."""
     found = []
     for line in harness.Lines(FOUR_NUMBERS).find(method="all 16"):
-        sign = -1.0 if line["higher_is_better"] else 1.0
+        is_points = line["higher_is_better"]
+        sign = -1.0 if is_points else 1.0
         values = [math.inf if (held := each["held_out"]) is None else sign * held for each in line["candidates"]]
         best = min(values)
-        regrets = [100.0 * (each - best) if line["higher_is_better"] else 100.0 * (each / best - 1.0) for each in values]
+        regrets = [100.0 * (each - best if is_points else each / best - 1.0) for each in values]
         curves = [
             [(step, math.inf if loss is None else loss) for step, loss in zip(each["steps"], each["losses"])]
             for each in line["candidates"]
         ]
         steps = max(curve[-1][0] for curve in curves)
         name = f"{line['task']}, seed {line['seed']}"
-        found.append(Search(FOUR_NUMBERS, name, (), regrets, not line["higher_is_better"], curves, steps))
+        found.append(Search(FOUR_NUMBERS, name, (), regrets, not is_points, curves, steps))
     return found
 
 

@@ -297,7 +297,7 @@ def _point(space: SearchSpace, values: Iterable[float]) -> Point:
     low, high = sources.SEARCHED_WARMUPS
     return Point(
         space.optimizers[0],
-        sources.SEARCHED_RATES ** (2 * rate - 1),
+        space.searched_rates(space.optimizers[0]) ** (2 * rate - 1),
         half_life,
         sources.SEARCHED_DECAYS ** (2 * decay - 1),
         low * (high / low) ** warmup,

@@ -151,15 +151,20 @@ class SearchSpace:
     def below(self, others: Sequence[Point]) -> Point:
         """A candidate far below all learning rates, where all diverged."""
         lowest = min(others, key=lambda each: each.rate)
-        return dataclasses.replace(lowest, rate=lowest.rate / sources.SEARCHED_RATES**2)
+        return dataclasses.replace(lowest, rate=lowest.rate / self.searched_rates(lowest.optimizer) ** 2)
+
+    def searched_rates(self, optimizer: str) -> float:
+        """The largest factor of an optimizer's middle learning rate; its inverse is the smallest."""
+        own = optimizer == self._config.optimizer.name
+        return sources.searched_rates(self._times) if own else sources.SEARCHED_RATES
 
     def _point(self, optimizer: str, turn: int) -> Point:
         carried = self.carried(optimizer)
         if turn == 0:
             return carried
-        low, high = self._warmups(carried)
+        (low, high), rates = self._warmups(carried), self.searched_rates(optimizer)
         spread = {
-            "rate": lambda u: sources.SEARCHED_RATES ** (2 * u - 1),
+            "rate": lambda u: rates ** (2 * u - 1),
             "half_life": lambda u: u,
             "decay": lambda u: sources.SEARCHED_DECAYS ** (2 * u - 1),
             "warmup": lambda u: low * (high / low) ** u,

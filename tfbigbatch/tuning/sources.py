@@ -5,6 +5,8 @@ None comes from MNIST-LSTM, PTB-small or Multi30k: results/measurements/advice.m
 
 from __future__ import annotations
 
+import math
+
 FEW_STEPS = 700
 """Runs of fewer steps lost accuracy with every rule. results/tiny_imagenet_resnet.json: 732 steps hold the baseline
 within a point, 366 lose 1.9 points; results/bert.json: 391 lose 11 points. Only the easiest problems hold it in fewer,
@@ -41,12 +43,26 @@ ADAMW_RATES = (0.002, 0.02)
 """The range of AdamW's best learning rates in runs of few steps. results/few_steps: 0.002 on tiny-imagenet, 0.008 on a
 BERT, 0.016 on MNIST's LSTM, 0.02 on Penn Treebank."""
 
-RATES = {"muon": MUON_RATES, "lamb": LAMB_RATES, "adamw": ADAMW_RATES}
+LARS_RATES = (1.0, 4.0)
+"""The range of LARS's best learning rates in runs of few steps. docs/results: 1 on a BERT, 1.6 on AlexNet-BN, 2 on Penn
+Treebank, 3.2 on a ResNet, 4 on MNIST's LSTM."""
+
+SHAMPOO_RATES = (0.0001, 0.001)
+"""The range of Shampoo's best learning rates in runs of few steps. docs/results: 0.0002 on a BERT, 0.0003 on
+AlexNet-BN."""
+
+RATES = {
+    "muon": MUON_RATES,
+    "lamb": LAMB_RATES,
+    "adamw": ADAMW_RATES,
+    "lars": LARS_RATES,
+    "shampoo": SHAMPOO_RATES,
+}
 """Of an optimizer that has no tuned recipe, the range of its learning rates; of others AdamW's."""
 
-SEARCHED_RATES, SEARCHED_DECAYS = 4.0, 4.0
-"""`tune` searches learning rates from a fourth of the square-root rule's to four times it, and weight decays from a
-fourth of the tuned learning rate x decay x steps to four times it."""
+SEARCHED_RATES, WIDEST_RATES, SEARCHED_DECAYS = 4.0, 8.0, 4.0
+"""`tune` searches learning rates from a fourth of the square-root rule's to four times it, at most from an eighth to
+eight times; and weight decays from a fourth of the tuned learning rate x decay x steps to four times it."""
 
 SEARCHED_WARMUPS = (0.02, 0.2)
 """Warm-ups that `tune` searches, as shares of the run."""
@@ -67,6 +83,15 @@ LONG_WARMUP = 0.5
 
 CONFIDENCE = 0.95
 """Confidence of the intervals of measured noise scales."""
+
+
+def searched_rates(times: float) -> float:
+    """The largest factor of the square-root rule's learning rate at so many times the tuned batch.
+
+    The range goes from the learning rate kept to the linear rule's. LARS has been best near both: by docs/results at 3
+    for batch 128 and 4 for 8,192 on MNIST's LSTM, at 0.32 for 128 and 3.2 for 2,048 on a ResNet.
+    """
+    return min(max(SEARCHED_RATES, math.sqrt(times)), WIDEST_RATES)
 
 
 def rule_of(optimizer: str) -> str:
