@@ -89,6 +89,18 @@ def test_what_is_not_searched_stays_as_it_was_carried():
     assert len(set(rates)) == 6 and min(rates) >= 0.25 and max(rates) <= 4.0
 
 
+def test_learning_rates_lie_between_the_one_kept_and_the_linear_rules():
+    few, many = (
+        [each.rate for each in space(*ADAMW, batch_size=batch_size, search=("rate",)).points(40)]
+        for batch_size in (1024, 1408)
+    )
+    # 32 and 44 times the tuned batch; the square root of these is on each side.
+    for rates, times in ((few, 32), (many, 44)):
+        assert 0.7 * times < max(rates) / min(rates) <= times
+    other = [each.rate for each in space(batch_size=1024, optimizers=("muon",), search=("rate",)).points(40)]
+    assert max(other) / min(other) <= 16.0
+
+
 def test_beyond_the_end_of_a_range_lies_a_wider_one():
     found = space()
     points = [Point("momentum", rate) for rate in (0.5, 1.0, 2.0)]

@@ -1,4 +1,4 @@
-"""The tables of docs/results/tune.md, from the rows of benchmarks/tune: a line a task, a column a method; the choices."""
+"""The tables of docs/results/tune.md, of the rows of benchmarks/tune: a line a task, a column a method; choices."""
 
 from __future__ import annotations
 
