@@ -32,7 +32,6 @@ from typing import Any
 from tfbigbatch import train
 from tfbigbatch.config import load_config, set_fields
 from tfbigbatch.run_directory.metric import Metric
-from tfbigbatch.tuning import sources
 from tfbigbatch.tuning.candidates import SEARCHED, TUNED, Point, SearchSpace
 from tfbigbatch.tuning.executors import Here
 from tfbigbatch.tuning.halving import Rungs
@@ -293,15 +292,7 @@ def _to_the_end(search: Search, points: Iterable[Point]) -> Any:
 
 def _point(space: SearchSpace, values: Iterable[float]) -> Point:
     """A candidate of the ranges that `tune` has, from numbers in [0, 1]."""
-    rate, half_life, decay, warmup = values
-    low, high = sources.SEARCHED_WARMUPS
-    return Point(
-        space.optimizers[0],
-        space.searched_rates(space.optimizers[0]) ** (2 * rate - 1),
-        half_life,
-        sources.SEARCHED_DECAYS ** (2 * decay - 1),
-        low * (high / low) ** warmup,
-    )
+    return space.within(space.optimizers[0], dict(zip(SEARCHED, values)))
 
 
 def _mean_loss(search: Search, candidate: Candidate, step: int) -> float:

@@ -89,6 +89,34 @@ def test_what_is_not_searched_stays_as_it_was_carried():
     assert len(set(rates)) == 6 and min(rates) >= 0.25 and max(rates) <= 4.0
 
 
+def test_a_step_of_heavy_ball_momentum_is_as_long_at_any_half_life():
+    found = space()
+    recipes = [found.recipe_of(Point("momentum", half_life=share)) for share in (1.0, 0.5, 0.0)]
+    momenta = [recipe.optimizer["momentum"] for recipe in recipes]
+    assert momenta == sorted(momenta, reverse=True) and momenta[0] == 0.9
+    lengths = [recipe.learning_rate / (1.0 - momentum) for recipe, momentum in zip(recipes, momenta)]
+    np.testing.assert_allclose(lengths, lengths[0], rtol=1e-3)
+
+
+LARS = ("optimizer.name=lars", "optimizer.weight_decay=0.0001", "schedule.learning_rate=1.0")
+
+
+def test_decay_in_the_gradient_does_not_follow_the_learning_rate():
+    found = space(*LARS)
+    assert found.carried("lars").decay == 1.0
+    decays = [found.recipe_of(Point("lars", rate=rate, decay=2.0)).optimizer["weight_decay"] for rate in (0.5, 1.0)]
+    assert decays == [0.0002, 0.0002]
+    # Nothing is known of another kind of decay, and the coefficient stays.
+    assert found.recipe_of(found.carried("adamw")).optimizer["weight_decay"] == 0.0001
+
+
+def test_the_decay_kept_is_searched():
+    for batch_size, least in ((512, 0.25), (1408, 44**-0.5)):
+        found = space(*ADAMW, batch_size=batch_size)
+        assert found.within("adamw", {"decay": 0.0}).decay == pytest.approx(least)
+        assert found.within("adamw", {"decay": 1.0}).decay == pytest.approx(4.0)
+
+
 def test_learning_rates_lie_between_the_one_kept_and_the_linear_rules():
     few, many = (
         [each.rate for each in space(*ADAMW, batch_size=batch_size, search=("rate",)).points(40)]

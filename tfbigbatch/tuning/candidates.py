@@ -41,10 +41,11 @@ class Point:
     Attributes:
       optimizer: registered name.
       rate: factor of the learning rate by the square-root rule; of an optimizer that has no tuned recipe, of the middle
-        of its `sources.RATES`.
+        of its `sources.RATES`. Of `sources.HEAVY_BALL`, factor of learning rate / (1 - momentum).
       half_life: of the moments: 1, the same number of steps; 0, the same number of examples; between them it is
         interpolated in its logarithm.
-      decay: factor of the tuned learning rate x weight decay x steps.
+      decay: factor of the tuned learning rate x weight decay x steps; of L2 in the gradient, which is a part of the
+        loss, factor of its coefficient.
       warmup: share of the run.
     """
 
@@ -123,9 +124,7 @@ class SearchSpace:
             return Point(optimizer, warmup=sources.FEW_STEPS_WARMUP)
         scaled = self.tuned.at(self._config.batch_size, sources.rule_of(optimizer))
         share = scaled.warmup_epochs / (self.tuned.epochs or math.inf)
-        # A decay stays, so that learning rate x decay x steps falls.
-        decay = 1.0 / math.sqrt(self._times) if "weight_decay" in _scaled_arguments(self._config) else 1.0
-        return Point(optimizer, decay=decay, warmup=min(share, sources.LONG_WARMUP))
+        return Point(optimizer, decay=self._kept_decay(optimizer), warmup=min(share, sources.LONG_WARMUP))
 
     def points(self, count: int) -> list[Point]:
         """The first `count` candidates, in turn of each optimizer.
@@ -158,21 +157,34 @@ class SearchSpace:
         own = optimizer == self._config.optimizer.name
         return sources.searched_rates(self._times) if own else sources.SEARCHED_RATES
 
+    def within(self, optimizer: str, values: Mapping[str, float]) -> Point:
+        """A candidate from numbers in [0, 1], by name: where each lies in its range. What is left out is as carried."""
+        carried, rates = self.carried(optimizer), self.searched_rates(optimizer)
+        (low, high), least = self._warmups(carried), min(1.0 / sources.SEARCHED_DECAYS, self._kept_decay(optimizer))
+        spread = {
+            "rate": lambda u: rates ** (2 * u - 1),
+            "half_life": lambda u: u,
+            "decay": lambda u: least * (sources.SEARCHED_DECAYS / least) ** u,
+            "warmup": lambda u: low * (high / low) ** u,
+        }
+        return dataclasses.replace(carried, **{name: spread[name](u) for name, u in values.items()})
+
     def _point(self, optimizer: str, turn: int) -> Point:
         carried = self.carried(optimizer)
         if turn == 0:
             return carried
-        (low, high), rates = self._warmups(carried), self.searched_rates(optimizer)
-        spread = {
-            "rate": lambda u: rates ** (2 * u - 1),
-            "half_life": lambda u: u,
-            "decay": lambda u: sources.SEARCHED_DECAYS ** (2 * u - 1),
-            "warmup": lambda u: low * (high / low) ** u,
-        }
         decays = "weight_decay" in self.recipe_of(carried).optimizer
         names = [name for name in self._search if name != "decay" or decays]
-        values = dict(zip(names, quasirandom(turn, len(names))))
-        return dataclasses.replace(carried, **{name: spread[name](u) for name, u in values.items()})
+        return self.within(optimizer, dict(zip(names, quasirandom(turn, len(names)))))
+
+    def _kept_decay(self, optimizer: str) -> float:
+        """The factor at which a weight decay stays as it is: learning rate x decay x steps falls."""
+        decays = "weight_decay" in _scaled_arguments(self._config) and not self._is_in_loss(optimizer)
+        return 1.0 / math.sqrt(self._times) if decays else 1.0
+
+    def _is_in_loss(self, optimizer: str) -> bool:
+        """True if the weight decay of this optimizer or of the tuned one is L2 in the gradient."""
+        return bool({optimizer, self._config.optimizer.name} & set(sources.L2_IN_GRADIENT))
 
     @staticmethod
     def _warmups(carried: Point) -> tuple[float, float]:
@@ -200,19 +212,26 @@ class SearchSpace:
     def recipe_of(self, point: Point) -> Recipe:
         """The recipe of a candidate at the batch size, with the arguments of the optimizer that are searched."""
         own = _scaled_arguments(self._config)
-        decayed = self.tuned.learning_rate * own.get("weight_decay", 0.0) * self.tuned.total_steps(self._size)
+        tuned_decay = own.get("weight_decay", 0.0)
+        decayed = self.tuned.learning_rate * tuned_decay * self.tuned.total_steps(self._size)
         if point.optimizer == self._config.optimizer.name:
             given, middle, shorter = own, self.tuned.learning_rate * math.sqrt(self._times), self._times
         else:
             given = self._fitted(_scaled_arguments(_with_optimizer(self._config, point.optimizer)))
             middle, shorter = math.sqrt(math.prod(sources.RATES.get(point.optimizer, sources.ADAMW_RATES))), _SHORTER
-        rate = _rounded(middle * point.rate)
+        before = moments.flat(given)
         changed = {
             name: _shortened(value, shorter ** (1.0 - point.half_life))
-            for name, value in moments.flat(given).items()
+            for name, value in before.items()
             if name != "weight_decay"
         }
-        if decayed:
+        heavy = point.optimizer in sources.HEAVY_BALL and "momentum" in changed
+        rate = _rounded(
+            middle * point.rate * ((1.0 - changed["momentum"]) / (1.0 - before["momentum"]) if heavy else 1.0)
+        )
+        if tuned_decay and self._is_in_loss(point.optimizer):
+            changed["weight_decay"] = _rounded(tuned_decay * point.decay)
+        elif decayed:
             changed["weight_decay"] = _rounded(decayed * point.decay / (rate * self.total_steps))
         return dataclasses.replace(
             self.tuned,
