@@ -12,9 +12,9 @@ from tfbigbatch.errors import InputError, Preempted
 from tfbigbatch.run_directory.metric import Metric
 from tfbigbatch.tuning.candidates import SearchSpace
 from tfbigbatch.tuning.executors import Here
-from tfbigbatch.tuning.halving import Rungs
+from tfbigbatch.tuning.halving import SHARES, STAY, Rungs
 from tfbigbatch.tuning.result import fields_of, tuned_of
-from tfbigbatch.tuning.search import Search
+from tfbigbatch.tuning.search import Search, rungs_of
 
 
 def search_in(folder, *, advance=fake_trainer, executor=None, budget=3.0, rate=0.1, metric=True, rungs=None, **options):
@@ -57,6 +57,17 @@ def test_the_best_wins_and_the_budget_holds(tmp_path):
     # Each step of each candidate was trained once.
     for parts in calls(search):
         assert parts[0][0] == 0 and all(after[0] == before[1] for before, after in zip(parts, parts[1:]))
+
+
+@pytest.mark.parametrize("total_steps", [1, 2, 3, 10, 48, 64, 101, 379, 12_345])
+def test_rungs_lie_at_steps_and_cost_what_is_planned(total_steps):
+    for budget in (1.0, 2.0, 3.0, 4.0):
+        found = rungs_of(budget, SHARES, STAY, total_steps)
+        assert found.cost <= budget
+        assert [share * total_steps for share in found.shares] == pytest.approx(
+            [round(share * total_steps) for share in found.shares]
+        )
+    assert [round(share, 2) for share in rungs_of(3.0, SHARES, STAY, 10).shares] == [0.1, 0.2, 0.3, 0.4]
 
 
 def test_the_cost_is_said_before_and_each_rung_when_it_is_done(tmp_path):

@@ -46,6 +46,22 @@ _WIDER = 2
 _POLL = 0.2  # seconds
 
 
+def row_steps(total_steps: int) -> int:
+    """Steps of a row of a candidate's curve."""
+    return max(1, total_steps // _ROWS)
+
+
+def rungs_of(budget: float, shares: Sequence[float], stay: Sequence[float], total_steps: int) -> Rungs:
+    """`Rungs.of_budget` with each rung at the end of a row: the rows are then those of a run without a pause.
+
+    Of rungs that a short run has at the same step the last one stays.
+    """
+    planned, steps = Rungs.of_budget(budget, shares, stay), row_steps(total_steps)
+    ends = {max(1, round(share * total_steps / steps)) * steps: kept for share, kept in zip(planned.shares, stay)}
+    ends = {step: kept for step, kept in ends.items() if step < total_steps}
+    return Rungs.of_budget(budget, [step / total_steps for step in ends], list(ends.values()))
+
+
 class Candidate:
     """One candidate and its run, as its folder holds it.
 
@@ -156,7 +172,7 @@ class Search:
             if len(alive) <= self.rungs.keep[number]:
                 # Nobody would leave.
                 continue
-            step = self._step_of(share)
+            step = round(share * self.total_steps)
             self.train(alive, step, f"to {share:.0%}")
             # At the first rung the learning rate that is best there is known to be too high.
             if number or all(each.diverged for each in alive):
@@ -213,11 +229,7 @@ class Search:
 
     @property
     def _row_steps(self) -> int:
-        return max(1, self.total_steps // _ROWS)
-
-    def _step_of(self, share: float) -> int:
-        """A share of the run in steps, at the end of a row: the rows are then those of a run without a pause."""
-        return min(self.total_steps, max(1, round(share * self.total_steps / self._row_steps)) * self._row_steps)
+        return row_steps(self.total_steps)
 
     def losses(self, candidate: Candidate, step: int) -> list[float]:
         """The training losses that count for a candidate at a step; see `halving.loss_before`."""

@@ -34,7 +34,7 @@ from tfbigbatch.tuning.executors import Here, as_executor
 from tfbigbatch.tuning.experiment import advise_experiment
 from tfbigbatch.tuning.halving import SHARES, STAY, Rungs
 from tfbigbatch.tuning.result import Tuned, fields_of, tuned_of
-from tfbigbatch.tuning.search import Advance, Search
+from tfbigbatch.tuning.search import Advance, Search, rungs_of
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.home import expanded
 
@@ -249,7 +249,8 @@ def _search(
     use_fake_data: bool = False,
 ) -> Search:
     """The search, checked as far as can be before any training."""
-    planned = Rungs.of_budget(budget, rungs, stay)
+    # A wrong number is refused before the data are looked at.
+    Rungs.of_budget(budget, rungs, stay)
     batch_size = arguments.integer("batch_size", batch_size, least=1, owner="tune")
     check_fields(config)
     check_plan(config)
@@ -261,7 +262,7 @@ def _search(
     space = SearchSpace(config, dataset_size=size, batch_size=batch_size, optimizers=optimizers, search=search)
     found = Search(
         space=space,
-        rungs=planned,
+        rungs=rungs_of(budget, rungs, stay, space.total_steps),
         budget=budget,
         folder=folder,
         advance=advance,
