@@ -197,7 +197,7 @@ def all_of_them(given: Given) -> Any:
     return _to_the_end(search, search.space.points(int(given.budget)))
 
 
-def by_hand(given: Given) -> Any:
+def eight_rates(given: Given) -> Any:
     """Eight learning rates a factor of two apart around the carried recipe, all to their end."""
     search = given.search()
     carried = search.space.carried(search.space.optimizers[0])
@@ -207,7 +207,7 @@ def by_hand(given: Given) -> Any:
 def at_small_batch(given: Given) -> Any:
     """Eight learning rates at the batch size of the recipe."""
     small = dataclasses.replace(given.task, batch_size=given.config.batch_size)
-    return by_hand(dataclasses.replace(given, task=small))
+    return eight_rates(dataclasses.replace(given, task=small))
 
 
 def by_hyperband(given: Given) -> Any:
@@ -319,7 +319,7 @@ METHODS: dict[str, tuple[float, Callable[[Given], Any]]] = {
     "hyperband 3": (3.0, by_hyperband),
     "optuna 3": (3.0, by_optuna),
     "advice": (1.0, by_advice),
-    "by hand": (8.0, by_hand),
+    "8 rates": (8.0, eight_rates),
     "all 16": (16.0, all_of_them),
     "small batch": (8.0, at_small_batch),
 }

@@ -49,14 +49,17 @@ def test_rows_of_tune_stand_by_task_beside_those_of_its_page(tmp_path, monkeypat
     point = {"optimizer": "muon", "rate": 2.0, "half_life": 0.5, "decay": 0.25, "warmup": 0.1}
     row = {"task": "alexnet_bn", "method": "tune 3", "point": point, "cost": 2.85, "seconds": 90.0}
     rows = [{**row, "seed": 0, "test": 0.40}, {**row, "seed": 1, "test": 0.42}]
+    rows.append({**row, "seed": 0, "task": "sst2", "method": "8 rates", "test": 0.77})
+    rows.append({**row, "seed": 0, "task": "sst2", "method": "random 3", "test": 0.75})
     (tmp_path / "runs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     monkeypatch.setattr(tune, "PATH", tmp_path / "runs.jsonl")
-    table = tune.table(["small batch", "tune 3", "random 3"], {"tune 3": "3 runs"})
-    assert table.headings == ("task", "batch", "small batch", "3 runs", "random 3")
+    table = tune.table(["by hand", "tune 3", "random 3"], {"tune 3": "3 runs"})
+    assert table.headings == ("task", "batch", "by hand", "3 runs", "random 3")
     lines = {line[0]: line[1:] for line in table.rows}
-    small = next(task for task in headline.TASKS if task.page == "alexnet_bn.md").columns()[0][0]
-    assert lines["tiny-imagenet, AlexNet-BN: accuracy"] == ["128 → 2,048", small.value, "41.00 ± 1.41%", "-"]
-    assert lines["SST-2, Transformer: accuracy"] == ["32 → 512", "-", "-", "-"]
+    ours = next(task for task in headline.TASKS if task.page == "alexnet_bn.md").columns()[2][0]
+    by_hand = ours.value.replace("% ±", " ±")
+    assert lines["tiny-imagenet, AlexNet-BN: accuracy"] == ["128 → 2,048", by_hand, "41.00 ± 1.41%", "-"]
+    assert lines["SST-2, Transformer: accuracy"] == ["32 → 512", "77.00%", "-", "75.00%"] and len(lines) == 2
     chosen = tune.choices(["tune 3"]).rows
     assert chosen == [["tiny-imagenet, AlexNet-BN", "tune 3", "muon", "x2", "0.50", "x0.25", "10%", "2.85", "1.5"]]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import copy
+import dataclasses
 import functools
 import inspect
 import os
@@ -34,7 +34,7 @@ from tfbigbatch.tuning.executors import Here, as_executor
 from tfbigbatch.tuning.experiment import advise_experiment
 from tfbigbatch.tuning.halving import SHARES, STAY, Rungs
 from tfbigbatch.tuning.result import Tuned, fields_of, tuned_of
-from tfbigbatch.tuning.search import Advance, Search, rungs_of
+from tfbigbatch.tuning.search import Search, rungs_of
 from tfbigbatch.utils import arguments
 from tfbigbatch.utils.home import expanded
 
@@ -134,12 +134,8 @@ def tune(
         found = _search(
             config,
             batch_size,
-            budget=budget,
-            optimizers=optimizers,
-            search=search,
-            rungs=rungs,
-            stay=stay,
-            metric=_deciding(last, metric),
+            _Plan(budget, optimizers, search, rungs, stay, last),
+            metric,
             folder=folder,
             advance=functools.partial(_advance, sent, "train_and_eval" if metric else "train"),
             executor=workers,
@@ -203,12 +199,8 @@ def tune_experiment(
         found = _search(
             config,
             batch_size,
-            budget=budget,
-            optimizers=optimizers,
-            search=search,
-            rungs=rungs,
-            stay=stay,
-            metric=_deciding(last, Metric.of_task(config.task, config.evaluate_on)),
+            _Plan(budget, optimizers, search, rungs, stay, last),
+            Metric.of_task(config.task, config.evaluate_on),
             folder=folder,
             advance=functools.partial(run_after_files, run, files),
             executor=workers,
@@ -230,27 +222,32 @@ def tune_experiment(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What a search is asked to do, as `tune` has it."""
+
+    budget: float
+    optimizers: Sequence[str]
+    search: Sequence[str]
+    rungs: Sequence[float]
+    stay: Sequence[float]
+    last: str
+
+
 def _search(
     config: ConfigDict,
     batch_size: int,
-    *,
-    budget: float,
-    optimizers: Sequence[str],
-    search: Sequence[str],
-    rungs: Sequence[float],
-    stay: Sequence[float],
+    plan: _Plan,
     metric: Metric | None,
-    folder: str,
-    advance: Advance,
-    executor: concurrent.futures.Executor,
-    workers: int,
-    say: Callable[[str], None],
+    *,
     data_dir: str | None = None,
     use_fake_data: bool = False,
+    **options: Any,
 ) -> Search:
-    """The search, checked as far as can be before any training."""
+    """The search with further `options` of `Search`, checked as far as can be before any training."""
     # A wrong number is refused before the data are looked at.
-    Rungs.of_budget(budget, rungs, stay)
+    Rungs.of_budget(plan.budget, plan.rungs, plan.stay)
+    decides = arguments.one_of("last", plan.last, ("metric", "loss"), owner="tune")
     batch_size = arguments.integer("batch_size", batch_size, least=1, owner="tune")
     check_fields(config)
     check_plan(config)
@@ -259,27 +256,20 @@ def _search(
     size = task_of(at_batch, data_dir, use_fake_data=use_fake_data).train.examples_in_epoch(batch_size)
     if batch_size > size:
         raise InputError(f"tune: batch_size={batch_size:,} is larger than the {size:,} training examples.")
-    space = SearchSpace(config, dataset_size=size, batch_size=batch_size, optimizers=optimizers, search=search)
+    space = SearchSpace(
+        config, dataset_size=size, batch_size=batch_size, optimizers=plan.optimizers, search=plan.search
+    )
     found = Search(
         space=space,
-        rungs=rungs_of(budget, rungs, stay, space.total_steps),
-        budget=budget,
-        folder=folder,
-        advance=advance,
-        executor=executor,
-        metric=metric,
-        workers=workers,
-        say=say,
+        rungs=rungs_of(plan.budget, plan.rungs, plan.stay, space.total_steps),
+        budget=plan.budget,
+        metric=metric if decides == "metric" else None,
+        **options,
     )
     found.prepare()
     for each in found.candidates:
         check_plan(each.config)
     return found
-
-
-def _deciding(last: str, metric: Metric | None) -> Metric | None:
-    """The metric that decides at the end; None for the training loss."""
-    return metric if arguments.one_of("last", last, ("metric", "loss"), owner="tune") == "metric" else None
 
 
 # ---- A model of a function ------------------------------------------------------------------------
