@@ -130,6 +130,7 @@ def replays(module, monkeypatch, tmp_path):
         halving.FILES[1], "mnist 1 SGD", search.rates, [each / 10 for each in regrets], False, curves
     )
     monkeypatch.setattr(halving, "searches", lambda: [search, points])
+    monkeypatch.setattr(halving, "FOUR_NUMBERS", str(tmp_path / "none.jsonl"))
     monkeypatch.setattr(halving, "PAGE", str(tmp_path / "tune" / "halving"))
     return halving
 
