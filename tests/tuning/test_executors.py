@@ -244,7 +244,7 @@ def tuned(executor, folder, data=None, said=None):
         budget=1.4,
         rungs=(0.25,),
         stay=(0.5,),
-        search=("memory", "warmup"),
+        search=("half_life", "warmup"),
         fields={"checkpoint_every": "4 steps"},
         executor=executor,
         folder=folder,
