@@ -6,12 +6,12 @@ Each task begins with the recipe that is tuned at its small batch. A method may 
 batch; it chooses on held-out training data or a validation set, and what it chose is measured on the test data.
 `--tasks` and `--methods` select; a row that the results have is not run again, and a search that was stopped
 continues. One process, which `taskset` may hold on a core: several run side by side, each with its own --results.
-`--curves` adds a line for each search whose candidates all ran to their end, which `benchmarks/halving.py` replays.
+`--curves` stores the curves of each search that stopped no candidate early; `benchmarks/halving.py` replays them.
 
 `random` trains as many candidates of the same ranges as the budget has runs. `hyperband` is KerasTuner's oracle, and
 `optuna` Optuna's TPE sampler with its halving pruner, both over the same ranges, on the same candidates that pause and
 continue, until the budget is spent: `pip install keras-tuner optuna`. `advice` trains what `advise` suggests. `all 16`
-trains the first 16 candidates of `tune` to their end, `small batch` eight learning rates at the task's own batch.
+trains the first 16 candidates of `tune` to their end, `8 rates` and, at the small batch, `small batch` eight rates.
 """
 
 from __future__ import annotations
@@ -363,7 +363,7 @@ def row_of(name: str, method: str, seed: int, options: argparse.Namespace) -> di
 
 
 def curves_of(row: Mapping[str, Any], candidates: Iterable[Candidate], metric: Metric) -> dict[str, Any]:
-    """A search whose candidates all ran to their end, in the order of their making."""
+    """The curves of a search that stopped no candidate early, candidates in order of creation."""
     return {
         **{name: row[name] for name in ("task", "method", "seed")},
         "higher_is_better": metric.higher_is_better,

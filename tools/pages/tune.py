@@ -14,9 +14,9 @@ from tools.pages.stored_rows import ROOT
 
 PATH = "results/tune/runs.jsonl"
 SMALL, BY_HAND = "small batch", "by hand"
-# What is by hand where no page has a row of it.
+# The method that fills the column `by hand` of a task without a page.
 _EIGHT = "8 rates"
-# Tasks of the benchmark: words, batches, and the page whose best rows are `small batch` and `by hand`.
+# Tasks of the benchmark: title, batch sizes, and the page that the columns `small batch` and `by hand` come from.
 TASKS = {
     "digits": ("digits, LSTM: accuracy", "32 → 512", "digits.md"),
     "mnist_lenet": ("MNIST, LeNet-5: accuracy", "64 → 4,096", "mnist_lenet.md"),
