@@ -46,6 +46,7 @@ def run(
     profile_steps: tuple[int, int] | None = None,
     use_fake_data: bool = False,
     stop_after: int | None = None,
+    in_memory: bool = False,
     mlperf_log: str | None = None,
     callbacks: Sequence[Any] = (),
     heartbeat: Heartbeat = no_heartbeat,
@@ -62,7 +63,7 @@ def run(
         `run_directory.initial_weights`.
       mode: 'train', 'eval' (the newest checkpoint) or 'train_and_eval'.
       callbacks: Keras callbacks, beside those of the experiment's `get_callbacks`; see `training.user_callbacks`.
-      strategy_name, tpu, profile_steps, use_fake_data, stop_after, mlperf_log, heartbeat, watch_preemption:
+      strategy_name, tpu, profile_steps, use_fake_data, stop_after, in_memory, mlperf_log, heartbeat, watch_preemption:
         see `training.options.RunOptions`.
 
     Returns:
@@ -90,6 +91,7 @@ def run(
         profile_steps=profile_steps,
         use_fake_data=use_fake_data,
         stop_after=stop_after,
+        in_memory=in_memory,
         mlperf_log=mlperf_log,
         callbacks=callbacks,
         heartbeat=heartbeat,

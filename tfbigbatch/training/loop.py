@@ -25,6 +25,7 @@ from tfbigbatch.training import phases as run_phases
 from tfbigbatch.training.best import BestCheckpoint
 from tfbigbatch.training.log_rows import TrainingRows, learning_rate_at
 from tfbigbatch.training.options import Directory, RunOptions
+from tfbigbatch.training.paused import RUNS, PausedRun
 from tfbigbatch.training.progress import Profile, Progress
 from tfbigbatch.training.rollbacks import RollBack, Rollbacks
 from tfbigbatch.training.setup import Machine, RunModel, RunPlan, Start
@@ -77,7 +78,8 @@ def _parts(
     # together.
     if begin_handling and machine.is_multi_worker:
         begin_handling()
-    plan = setup.make_plan(options, machine, directory, rollbacks)
+    task_of = RUNS.task_of if options.in_memory else run_phases.task_of
+    plan = setup.make_plan(options, machine, directory, rollbacks, task_of)
     model = setup.build_model(options, machine, directory, plan)
     # Resume: 1. weights and optimizer  2. the step  3. the data's position  4. the rows of metrics.
     start = setup.resume(options, machine, directory, model)
@@ -90,8 +92,11 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
 
     # ---- 1. Machine, plan, model, resume --------------------------------------------------------
     stop_request = StopRequest()
-    machine, plan, model, start = _parts(
-        options, directory, rollbacks, lambda: signals.enter_context(stop_request.handling())
+    paused = RUNS.take(options) if options.in_memory else None
+    machine, plan, model, start = (
+        paused.parts
+        if paused
+        else _parts(options, directory, rollbacks, lambda: signals.enter_context(stop_request.handling()))
     )
     network, log, checkpoints = model.network, model.log, start.checkpoints
     instruments = model.run_instruments.instruments
@@ -114,7 +119,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
     profile = Profile(os.path.join(files.path, "train"), options.profile_steps, records=machine.is_chief)
     step, ended, evaluated = start.step, "", {}
     phase = plan.phase_at(step - 1)
-    evaluator = model.evaluator(options, machine, phase)
+    evaluator = paused.evaluator if paused else model.evaluator(options, machine, phase)
 
     def evaluate_and_log() -> None:
         """Evaluates the weights of the moment; the run ends where that reaches its target."""
@@ -163,7 +168,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
                 evaluator = model.evaluator(options, machine, phase) if phase is not evaluator.phase else evaluator
                 end = min(plan.last_step, phase.last_step)
                 batches = iter(phase.training_set(machine.strategy, step, end))
-                steps = model.steps(options, machine, phase)
+                steps = paused.steps if paused else model.steps(options, machine, phase)
                 rows = TrainingRows(log, phase, step)
                 pace = Pace(machine.agree(user.wants_batches), machine.is_multi_worker)
                 saved = time.monotonic()
@@ -215,6 +220,8 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
                     if interval_ends:
                         options.heartbeat(f"evaluation or checkpoint after step {step:,}")
                     stop.check(step, agrees=is_row)
+                if options.in_memory and start.step < step < plan.total_steps and not ended:
+                    RUNS.keep(options, PausedRun(machine, plan, model, start, evaluator, steps), step)
 
         # ---- 7. The end ------------------------------------------------------------------------
         if evaluates and not evaluated and step == plan.total_steps:

@@ -40,6 +40,7 @@ class RunOptions:
       profile_steps: None, or (first, last) step to profile.
       use_fake_data: made-up examples of the right shapes in place of the task's data.
       stop_after: None, or the step after which to return, with the run ready to be resumed.
+      in_memory: whether a run that `stop_after` pauses stays in memory too, where it is small; see `training.paused`.
       mlperf_log: None, or the file for a log by MLPerf's rules; see `training.mlperf`.
       heartbeat: feeds the watchdog; see `cluster.watchdog`.
       watch_preemption: see `cluster.preemption_notice`.
@@ -56,6 +57,7 @@ class RunOptions:
     profile_steps: tuple[int, int] | None = None
     use_fake_data: bool = False
     stop_after: int | None = None
+    in_memory: bool = False
     mlperf_log: str | None = None
     callbacks: Sequence[Any] = ()
     heartbeat: Heartbeat = no_heartbeat

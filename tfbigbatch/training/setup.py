@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -143,8 +143,12 @@ class RunPlan:
         return bool(self.stop_at_target) and self.target.reaches(metrics[self.target.name], self.stop_at_target)
 
 
-def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollbacks: Rollbacks) -> RunPlan:
+def make_plan(
+    options: RunOptions, machine: Machine, directory: Directory, rollbacks: Rollbacks, task_of: Callable[..., Task]
+) -> RunPlan:
     """Reads the data, works out the batch arithmetic and the schedule, and prints the banner.
+
+    `task_of` is `phases.task_of`, or takes its place.
 
     Raises:
       ValueError: the data cannot be used, or the config with it.
@@ -156,7 +160,7 @@ def make_plan(options: RunOptions, machine: Machine, directory: Directory, rollb
         log = MLPerfLog(options.mlperf_log, config.task, target.name)
     phases = run_phases.phases_of(
         rollbacks.slowed(config),
-        functools.partial(run_phases.task_of, data_dir=options.data_dir, use_fake_data=options.use_fake_data),
+        functools.partial(task_of, data_dir=options.data_dir, use_fake_data=options.use_fake_data),
         machine.replicas,
         rollbacks.skipped,
     )

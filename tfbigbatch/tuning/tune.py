@@ -188,7 +188,7 @@ def tune_experiment(
     given, config, tested = config, _decided_on(config, say), config.evaluate_on
     own = find(config.experiment)[0] if config.experiment else ""
     files = [os.path.abspath(own)] if own and was_named(own) else []
-    run = functools.partial(train.run, data_dir=data_dir, use_fake_data=use_fake_data)
+    run = functools.partial(train.run, data_dir=data_dir, use_fake_data=use_fake_data, in_memory=True)
     if batch_size is None and use_fake_data:
         batch_size = 2 * config.batch_size
     if batch_size is None:
@@ -344,7 +344,7 @@ def _advance(definition: bytes | None, mode: str, **options: Any) -> Any:
     """Trains a candidate of a model of a function, in any process."""
     if definition is not None:
         _define_sent(definition)
-    return train.run(**options, mode=mode)
+    return train.run(**options, mode=mode, in_memory=True)
 
 
 @functools.lru_cache(maxsize=1)
