@@ -157,7 +157,7 @@ class Given:
         metric = Metric.of_task(self.config.task, self.config.evaluate_on)
 
         def advance(**options: Any) -> Any:
-            return train.run(**options, data_dir=self.data_dir)
+            return train.run(**options, data_dir=self.data_dir, in_memory=True)
 
         return Search(space, Rungs(1, (), ()), self.budget, self.folder, advance, Here(), metric)
 

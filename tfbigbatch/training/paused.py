@@ -98,6 +98,7 @@ class PausedRuns:
         newest = run.start.checkpoints.latest() if run else None
         if run is None or newest is None or _stamp(newest) != stamp or not _is_of(run, before, options):
             return None
+        run.machine.say(f"continue   at step {run.start.step:,}, from memory")
         total = run.plan.total_steps
         plan = dataclasses.replace(run.plan, last_step=min(total, options.stop_after or total))
         return dataclasses.replace(run, plan=plan)
