@@ -18,8 +18,7 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import Collecti
 
 from tests.helpers import preloaded
 from tfbigbatch.cluster.local import free_addresses
-from tfbigbatch.cluster.tf_config import parse_tf_config
-from tfbigbatch.training.strategy import any_worker, choose
+from tfbigbatch.training.strategy import choose
 
 LIMIT_SECONDS = 300
 
@@ -80,12 +79,14 @@ def strategy_of(devices):
 
 def main(called, directory, name, devices, *arguments):
     strategy = strategy_of(int(devices))
-    index = parse_tf_config(os.environ["TF_CONFIG"])[1] if "TF_CONFIG" in os.environ else 0
+    config = json.loads(os.environ.get("TF_CONFIG", '{"cluster": {"worker": [""]}, "task": {"index": 0}}'))
+    outcomes = [os.path.join(directory, f"{name}{i}.npz") for i in range(len(config["cluster"]["worker"]))]
     module, _, function = called.rpartition(".")
     arrays = getattr(importlib.import_module(module), function)(strategy, directory, *arguments)
-    np.savez(os.path.join(directory, f"{name}{index}.npz"), **arrays)
-    # The first worker serves the cluster: it must not leave before the others are done.
-    any_worker(strategy, False)
+    np.savez(outcomes[config["task"]["index"]], **arrays)
+    # None leaves before all are done: the first serves the cluster, and each has a part in the others' last exchange.
+    while not all(map(os.path.exists, outcomes)):
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":
