@@ -18,6 +18,7 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import Collecti
 
 from tests.helpers import preloaded
 from tfbigbatch.cluster.local import free_addresses
+from tfbigbatch.cluster.tf_config import parse_tf_config
 from tfbigbatch.training.strategy import choose
 
 LIMIT_SECONDS = 300
@@ -79,11 +80,11 @@ def strategy_of(devices):
 
 def main(called, directory, name, devices, *arguments):
     strategy = strategy_of(int(devices))
-    config = json.loads(os.environ.get("TF_CONFIG", '{"cluster": {"worker": [""]}, "task": {"index": 0}}'))
-    outcomes = [os.path.join(directory, f"{name}{i}.npz") for i in range(len(config["cluster"]["worker"]))]
+    workers, index = parse_tf_config(os.environ["TF_CONFIG"]) if "TF_CONFIG" in os.environ else ([""], 0)
+    outcomes = [os.path.join(directory, f"{name}{i}.npz") for i in range(len(workers))]
     module, _, function = called.rpartition(".")
     arrays = getattr(importlib.import_module(module), function)(strategy, directory, *arguments)
-    np.savez(outcomes[config["task"]["index"]], **arrays)
+    np.savez(outcomes[index], **arrays)
     # None leaves before all are done: the first serves the cluster, and each has a part in the others' last exchange.
     while not all(map(os.path.exists, outcomes)):
         time.sleep(0.05)

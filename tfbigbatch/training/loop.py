@@ -220,7 +220,7 @@ def _train(options: RunOptions, directory: Directory, rollbacks: Rollbacks, sign
                     if interval_ends:
                         options.heartbeat(f"evaluation or checkpoint after step {step:,}")
                     stop.check(step, agrees=is_row)
-                if options.in_memory and start.step < step < plan.total_steps and not ended:
+                if options.in_memory and step < plan.total_steps and not ended:
                     RUNS.keep(options, PausedRun(machine, plan, model, start, evaluator, steps), step)
 
         # ---- 7. The end ------------------------------------------------------------------------
